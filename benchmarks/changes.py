@@ -13,7 +13,7 @@ from benchmarks import workloads
 from benchmarks.measure import Row, once, parse_with_expat, side_by_side
 from benchmarks.workloads import has_shared
 from twigcast import SubscriptionSet
-from twigcast.workload import bundled_dtd, path_queries
+from twigcast.lab.workload import bundled_dtd, path_queries
 
 BASE = 100_000
 CHANGED = 1_000

@@ -13,12 +13,12 @@ from pyexpat import ParserCreate
 from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
 from twigcast._core import Engine, RoutingTable, WantedLabels
-from twigcast.overlay.onyx.model import Hello, Message, Span
+from twigcast.overlay.onyx.lexicon import LexiconUpdate
+from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Span
 from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
-from twigcast.overlay.onyx.wire import Form
+from twigcast.overlay.onyx.wire import WireForm
 from twigcast.overlay.onyx.wire.bodies import Bodies
 from twigcast.overlay.onyx.wire.exchange import Exchange
-from twigcast.overlay.onyx.wire.lexicons import Teaching
 
 ROUNDS = 15
 PATHS = 10_000
@@ -40,7 +40,7 @@ def measure(feed: str) -> list[Row]:
     # One query that asks for an attribute and a text, and never matches: reading and nothing else.
     idle = Engine()
     idle.add("idle", "/none[@none = '1']/none = '1'", {}, "xpath", False)
-    forms = [Form.named(name) for name in FORMS]
+    forms = [WireForm.named(name) for name in FORMS]
     links = [_Link(form, messages) for form in forms]
 
     def reading(link: _Link) -> Callable[[], None]:
@@ -104,18 +104,18 @@ class _Link:
         texts: Messages.
     """
 
-    def __init__(self, form: Form, texts: list[bytes]) -> None:
+    def __init__(self, form: WireForm, texts: list[bytes]) -> None:
         hello = Hello(1, 1, (1, 0), (str(form),))
         before, self._comes, self._goes = (Exchange(Bodies(), (str(form), "text")) for _ in range(3))
         self.bodies = Bodies()
         for exchange in (before, self._comes, self._goes):
-            exchange.hear(hello)
+            exchange.on_hello(hello)
         self._packets: list[bytes] = []
-        self.messages: list[Message] = []
+        self.messages: list[OverlayMessage] = []
         for number, text in enumerate(texts, 1):
-            message = Message(7, number, "default", "feed", str(number), "application/xml", text, path=(7,))
+            message = OverlayMessage(7, number, "default", "feed", str(number), "application/xml", text, path=(7,))
             for each in before.outgoing(Span(7, number - 1, number, message)):
-                if isinstance(each, Teaching):
+                if isinstance(each, LexiconUpdate):
                     self._comes.learn(each)
                     continue
                 self._packets.append(packet([frame(each)]))

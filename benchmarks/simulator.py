@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from benchmarks.measure import Row, once, resident_bytes
+from twigcast.lab.overlays.chord.build import build_ring
+from twigcast.lab.overlays.codd.interest import InterestShape, PlannedInterests
+from twigcast.lab.overlays.codd.scenario import start_run
+from twigcast.lab.overlays.simulate import small_documents, small_queries
+from twigcast.lab.overlays.simulator import Simulator
 from twigcast.overlay.chord import indexing, publication
-from twigcast.overlay.chord.build import build_ring
 from twigcast.overlay.chord.settings import ChordSettings
-from twigcast.overlay.codd.interest import InterestShape, PlannedInterests
-from twigcast.overlay.codd.scenario import start_run
 from twigcast.overlay.codd.settings import CoddSettings
-from twigcast.overlay.simulate import small_documents, small_queries
-from twigcast.overlay.simulator import Simulator
 from twigcast.query import Path
 
 QUERIES = 2_000

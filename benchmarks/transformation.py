@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from benchmarks.measure import Row, once, parse_with_expat, side_by_side
 from benchmarks.workloads import SEED, SHARED
 from twigcast import SubscriptionSet
-from twigcast.workload import PRESETS, FlwrQuery, bundled_dtd, flwr_parts
+from twigcast.lab.workload import PRESETS, FlwrQuery, bundled_dtd, flwr_parts
 
 MESSAGES = 100
 BATCH = 10
@@ -117,13 +117,13 @@ def measure(feed: str, count: str) -> Row:
 
     def tell() -> None:
         for body in bodies:
-            found, _ = subscriptions.engine.results(body)
-            found.deliveries()
+            result, _ = subscriptions.engine.results(body)
+            result.deliveries()
 
     def make() -> None:
         for body in bodies:
-            found = subscriptions.deliver(body)
-            _ = found.numbers, found.joined_payloads()
+            result = subscriptions.deliver(body)
+            _ = result.numbers, result.joined_payloads()
 
     deliveries, different, delivered = _counted(subscriptions, batches)
     delivered_together = [sum(delivered[at : at + BATCH]) for at in range(0, len(delivered), BATCH)]

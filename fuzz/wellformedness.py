@@ -10,7 +10,7 @@ import atheris
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "wellformedness"))
 
-with atheris.instrument_imports(include=["twigcast.conversion"]):
+with atheris.instrument_imports(include=["twigcast.reading.conversion"]):
     from conftest import assert_same_reading
 
 

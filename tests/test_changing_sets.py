@@ -20,7 +20,7 @@ import pytest
 from lxml import etree
 
 from twigcast import Limits, SubscriptionSet
-from twigcast.batches import keys_of_groups
+from twigcast.engine.arrow import keys_of_groups
 from twigcast.errors import QueryWarning
 
 SEED = int(os.environ.get("TWIGCAST_TEST_SEED", "20260101"))
@@ -140,8 +140,8 @@ class Trial:
     def _deliver(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:10]:
             both = (subscriptions.deliver(message), afresh.deliver(message))
-            found, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
-            assert found == expected, message
+            result, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
+            assert result == expected, message
 
     def _nodes(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:5]:

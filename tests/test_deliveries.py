@@ -10,7 +10,7 @@ import pytest
 
 from twigcast import Deliveries, Delivery, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
-from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
+from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
 
 SEED = 20261128
 FEED = b"<f>" + b"".join(b"<i n='%d'><t>title %d</t></i>" % (n % 7, n) for n in range(2000)) + b"</f>"
@@ -179,7 +179,7 @@ def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, table_free: int
 ) -> None:
     """Subscriptions go and others take their places, before and after somebody looks; tables come soon, late, never."""
-    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", table_free)
+    monkeypatch.setattr("twigcast.engine.key_tables._TABLE_FREE", table_free)
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
@@ -200,7 +200,7 @@ def test_deliveries_name_the_keys_of_their_moment_whenever_they_are_looked_at(
         expected = {key: results[query] for key, query in held.items() if query in results}
         assert subscriptions.count_nodes(message) == dict.fromkeys(expected, 1)
         kept.append((subscriptions.deliver(message), expected))
-        for deliveries, told in chance.sample(kept, min(len(kept), chance.choice((0, 3)))):
-            assert {delivery.key: delivery.payload for delivery in deliveries} == told
-    for deliveries, told in kept:
-        assert {delivery.key: delivery.payload for delivery in deliveries} == told
+        for deliveries, reported in chance.sample(kept, min(len(kept), chance.choice((0, 3)))):
+            assert {delivery.key: delivery.payload for delivery in deliveries} == reported
+    for deliveries, reported in kept:
+        assert {delivery.key: delivery.payload for delivery in deliveries} == reported

@@ -12,7 +12,7 @@ from twigcast import SubscriptionSet
 from twigcast._core import Engine
 from twigcast.errors import MalformedMessage
 from twigcast.limits import Limits
-from twigcast.records import cut_records
+from twigcast.reading.records import cut_records
 
 EMPTY = "is empty: it has no root element"
 BLANK = "is empty but for white space: it has no root element"
@@ -31,9 +31,9 @@ CASES: dict[str, tuple[bytes, int, int, str]] = {
 
 @pytest.fixture
 def subscriptions() -> SubscriptionSet:
-    made = SubscriptionSet()
-    made.add("any", "/a")
-    return made
+    created = SubscriptionSet()
+    created.add("any", "/a")
+    return created
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -69,12 +69,12 @@ def test_the_pipeline_keeps_them_with_the_reason(subscriptions: SubscriptionSet,
     messages = pa.RecordBatch.from_arrays(
         [pa.array(list(CASES), pa.string()), pa.array(bodies, pa.binary())], ["message_id", "xml"]
     )
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for answers in matcher.answers(messages):
         for row in answers.rejected().to_pylist():
-            told[row["message_id"]] = row["reason"]
+            reported[row["message_id"]] = row["reason"]
             assert row["xml"] == CASES[row["message_id"]][0]
-    assert told == {name: f"the message {reason}" for name, (_, _, _, reason) in CASES.items()}
+    assert reported == {name: f"the message {reason}" for name, (_, _, _, reason) in CASES.items()}
 
 
 def test_the_command_line_says_so(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from twigcast import Envelope, SubscriptionSet
 from twigcast.cli import app
-from twigcast.conversion import to_utf8
 from twigcast.errors import EnvelopeError
+from twigcast.reading.conversion import to_utf8
 
 XML = b"<f xmlns='urn:f' xmlns:p='urn:p'><i n='1'>x</i><p:j/></f>"
 NAMESPACES = {"f": "urn:f", "p": "urn:p"}

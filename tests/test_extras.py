@@ -50,7 +50,7 @@ main()
         ("import twigcast.spark", "spark"),
         ("import twigcast.client", "broker"),
         ("broker_commands._run({}, None, None)", "broker"),
-        ("read_dtd(b'<!ELEMENT a EMPTY>')", "experiments"),
+        ("read_dtd(b'<!ELEMENT a EMPTY>')", "lab"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, statement: str, extra: str) -> None:

@@ -47,8 +47,8 @@ def test_all_at_once_and_mixed_with_paths() -> None:
             expected[case["message"]][key] = case["payload"]
     for message, payloads in expected.items():
         deliveries = subscriptions.deliver(message.encode())
-        found = {delivery.key: delivery.payload for delivery in deliveries if delivery.rewritten}
-        assert {key: expanded(payload) for key, payload in found.items()} == {
+        results = {delivery.key: delivery.payload for delivery in deliveries if delivery.rewritten}
+        assert {key: expanded(payload) for key, payload in results.items()} == {
             key: expanded(payload) for key, payload in payloads.items()
         }
         whole = [delivery for delivery in deliveries if not delivery.rewritten]

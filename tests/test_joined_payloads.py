@@ -17,7 +17,7 @@ from tests.flwr_generator import NAMESPACES, QueryMaker
 from tests.flwr_generator import message as any_message
 from twigcast import Deliveries, Envelope, JoinedPayloads, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
-from twigcast.workload import PRESETS, bundled_dtd, flwr_queries
+from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
 
 Told = list[tuple[str, bytes | None]]
 
@@ -123,9 +123,9 @@ def test_so_they_are_with_namespaces_copied_markup_and_other_encodings(seed: int
         delivered += check(subscriptions, text.encode())
         for encoding in ("utf-16", "latin-1"):
             declared = f"<?xml version='1.0' encoding='{encoding}'?>{text}".encode(encoding)
-            found, plain = subscriptions.deliver(declared), subscriptions.deliver(text)
-            assert told_together(found) == told_by_batch(subscriptions, declared)
-            assert list(found.joined_payloads()) == list(plain.joined_payloads())
+            result, plain = subscriptions.deliver(declared), subscriptions.deliver(text)
+            assert told_together(result) == told_by_batch(subscriptions, declared)
+            assert list(result.joined_payloads()) == list(plain.joined_payloads())
     assert delivered > 100
 
 
@@ -216,10 +216,10 @@ print(len(deliveries.payloads[numbers[7]]))
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
-    refused, made = ran.stdout.splitlines()
+    refused, created = ran.stdout.splitlines()
     assert refused.startswith("there is no memory for all results of the message at once, ")
     assert int(refused.split()[-2]) > count * 1_000_000
-    assert int(made) == len("<r n='7'><t></t></r>") + 1_000_000
+    assert int(created) == len("<r n='7'><t></t></r>") + 1_000_000
 
 
 def test_the_set_may_change_before_they_are_put_together(seed: int) -> None:

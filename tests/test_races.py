@@ -51,10 +51,10 @@ VALUE_OF = dict(STEADY) | {
 
 
 def _check(value: int, keys: Iterable[str]) -> None:
-    found = list(keys)
-    assert {VALUE_OF[key] for key in found} == {value}
-    assert f"steady{value}" in found
-    assert len(found) == len(set(found))
+    results = list(keys)
+    assert {VALUE_OF[key] for key in results} == {value}
+    assert f"steady{value}" in results
+    assert len(results) == len(set(results))
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_answers_are_those_of_some_state_of_the_population(
     ask: Callable[[SubscriptionSet, int], None], table_free: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A table of keys by slot once it pays, at once, or never.
-    monkeypatch.setattr("twigcast.known_tables._TABLE_FREE", table_free)
+    monkeypatch.setattr("twigcast.engine.key_tables._TABLE_FREE", table_free)
     subscriptions = SubscriptionSet([(key, _query(key, value)) for key, value in STEADY])
     failures: list[BaseException] = []
     changing = threading.Event()

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from twigcast import Subscription
 from twigcast.errors import DuplicateKey, QuerySyntaxError, SnapshotError, SubscriptionFileError
-from twigcast.subscription_files import Row, load_subscriptions, read_subscriptions
+from twigcast.subscription_files import SubscriptionFileRow, load_subscriptions, read_subscriptions
 
 ROWS: list[dict[str, Any]] = [
     {"key": "a", "query": "/a"},
@@ -36,8 +36,8 @@ def write_json_lines(path: Path, rows: list[Any]) -> Path:
 
 def good(path: str | Path) -> list[Subscription]:
     rows = list(read_subscriptions(path))
-    assert all(isinstance(row, Row) for row in rows), rows
-    return [row.subscription for row in rows if isinstance(row, Row)]
+    assert all(isinstance(row, SubscriptionFileRow) for row in rows), rows
+    return [row.subscription for row in rows if isinstance(row, SubscriptionFileRow)]
 
 
 def only_error(path: Path) -> SubscriptionFileError:
@@ -55,7 +55,9 @@ def test_json_lines(tmp_path: Path) -> None:
 def test_blank_lines_other_columns_and_byte_order_marks(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"key": "a", "query": "/a", "wanted_by": 7}\r\n\r\n  \n{"key": "b", "query": "/b"}')
-    assert [(row.line, row.subscription.key) for row in read_subscriptions(path) if isinstance(row, Row)] == [
+    assert [
+        (row.line, row.subscription.key) for row in read_subscriptions(path) if isinstance(row, SubscriptionFileRow)
+    ] == [
         (1, "a"),
         (4, "b"),
     ]
@@ -102,7 +104,11 @@ def test_rows_that_are_no_subscription(tmp_path: Path, line: Any, reason: str) -
 
 def test_reading_goes_on_behind_a_bad_row(tmp_path: Path) -> None:
     path = write_json_lines(tmp_path / "s.jsonl", [ROWS[0], "{", ROWS[1]])
-    assert [type(row) for row in read_subscriptions(path)] == [Row, SubscriptionFileError, Row]
+    assert [type(row) for row in read_subscriptions(path)] == [
+        SubscriptionFileRow,
+        SubscriptionFileError,
+        SubscriptionFileRow,
+    ]
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -116,7 +122,7 @@ def test_csv(tmp_path: Path) -> None:
         "e,,/e,oops,\n"
     )
     rows = list(read_subscriptions(path))
-    assert [row.subscription for row in rows[:4] if isinstance(row, Row)] == [
+    assert [row.subscription for row in rows[:4] if isinstance(row, SubscriptionFileRow)] == [
         *WANTED,
         Subscription("d", '//p[.="x"]\n[q]'),
     ]

@@ -380,15 +380,15 @@ MESSAGES = [
 @given(st.lists(st.tuples(st.sampled_from("klmno"), st.none() | st.sampled_from(QUERIES)), max_size=25))
 def test_changes_in_any_order_equal_a_fresh_build(changes: list[tuple[str, str | None]]) -> None:
     subs = SubscriptionSet()
-    wanted: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for key, query in changes:
         if query is None:
-            assert subs.discard(key) == (wanted.pop(key, None) is not None)
+            assert subs.discard(key) == (requested.pop(key, None) is not None)
         else:
             subs.replace(key, query)
-            wanted[key] = query
+            requested[key] = query
         subs.match("<a><b/></a>")
-    fresh = SubscriptionSet(wanted.items())
+    fresh = SubscriptionSet(requested.items())
     for message in MESSAGES:
         assert set(subs.match(message)) == set(fresh.match(message))
 

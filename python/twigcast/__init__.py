@@ -2,17 +2,20 @@
 
 What lives where:
 
-- ``subscriptions``, ``answers``, ``joined_payloads``, ``batches``: :class:`SubscriptionSet`, the public face of the
-  matching engine
+- ``subscriptions``, ``registration``, ``answers``, ``joined_payloads``: :class:`SubscriptionSet`, the public face of
+  the matching engine
 - ``query_check``: is it a query, and how would it run
 - ``envelope``: an element around each delivery
 - ``limits``: what keeps hostile messages and queries from exhausting a machine
 - ``errors``: every error and warning
-- ``messages``, ``records``, ``subscription_files``: reading messages and subscriptions
-- ``conversion``: messages in other encodings or with entities, as plain UTF-8
-- ``query``: queries as data
+- ``subscription_files``: reading subscriptions
+- ``engine``: key tables, Arrow batches and external results around the compiled engine
+- ``reading``: from bytes to messages
+- ``query``: queries as data; ``schema``: DTDs; ``explanation``: why a query matches; ``xquery``: the Saxon process
 - ``spark``: the pipeline on Apache Spark
-- ``cli``: the command line
+- ``overlay``: networks of brokers; ``broker``: the service; ``client``: its HTTP client
+- ``cli``: the command line; ``demo``: a small feed
+- ``lab``: reference algorithms, workloads, simulations and experiments; the rest does not need it
 - ``_core``: the compiled engine; internal
 """
 
@@ -22,7 +25,8 @@ from twigcast.envelope import Envelope
 from twigcast.joined_payloads import JoinedPayloads
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
-from twigcast.subscriptions import Refused, Subscription, SubscriptionSet
+from twigcast.registration import RefusedSubscription, Subscription
+from twigcast.subscriptions import SubscriptionSet
 
 __version__ = VERSION
 
@@ -35,7 +39,7 @@ __all__ = [
     "Match",
     "Node",
     "QueryReport",
-    "Refused",
+    "RefusedSubscription",
     "Subscription",
     "SubscriptionSet",
     "__version__",

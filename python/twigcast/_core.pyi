@@ -284,14 +284,14 @@ class BatchResult:
 
     @property
     def needs_conversion(self) -> list[int]:
-        """Rows to convert to plain UTF-8 (``twigcast.conversion.to_utf8``) and match again."""
+        """Rows to convert to plain UTF-8 (``twigcast.reading.conversion.to_utf8``) and match again."""
 
 @final
 class SpanCodec:
     """Reads and writes the fields of spans. Use :mod:`twigcast.overlay.onyx.network.packets`.
 
     Both classes are named tuples: a span of (root, after, upto, message or ``None``), a message as in
-    :class:`twigcast.overlay.onyx.model.Message`.
+    :class:`twigcast.overlay.onyx.messages.OverlayMessage`.
     """
 
     def __new__(cls, span: type, message: type) -> SpanCodec:
@@ -338,7 +338,9 @@ class WantedLabels:
 
 @final
 class RoutingTable:
-    """Conjunctions of linear paths, each path matched once for all of them. Use :mod:`twigcast.overlay.onyx.table`.
+    """Conjunctions of linear paths, each path matched once for all of them.
+
+    Use :mod:`twigcast.overlay.onyx.content.routing_table`.
 
     A conjunction has *labels*, small numbers; each message says which labels count and for which target each stands. A
     conjunction holds when all its paths match, wherever they do; one without paths always holds.

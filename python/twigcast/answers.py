@@ -1,11 +1,10 @@
 """What a subscription set answers about one message: matches, selected nodes, deliveries.
 
-The engine answers in *slots*, the small numbers that it knows subscriptions by; :class:`KeyTable` turns them into keys.
+The engine answers in *slots*, the small numbers of subscriptions; `twigcast.engine.key_tables` turns them into keys.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,151 +17,7 @@ from twigcast.errors import UndecidedSubscription
 from twigcast.joined_payloads import JoinedPayloads
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-class KeyTable:
-    """The keys by slot at one version of the engine's keys. Slots in no use have an empty one.
-
-    Args:
-        version: The version; -1 for a table that belongs to one answer.
-        offsets: Where each key begins in the text, and where the last one ends: 32-bit integers.
-        text: All keys, one after the other, as UTF-8.
-    """
-
-    __slots__ = ("_arrow", "_keys", "_offsets", "_room", "_text", "count", "text_bytes", "version")
-
-    def __init__(self, version: int, offsets: bytes | memoryview, text: bytes | memoryview) -> None:
-        self.version = version
-        self._offsets = memoryview(offsets).cast("i")
-        self._text = memoryview(text)
-        self.count = len(self._offsets) - 1
-        """How many slots there are."""
-        self.text_bytes = len(self._text)
-        """How long the text is."""
-        self._keys: list[str | None] | None = None
-        """As text of Python's, those that somebody asked for; a table that has grown has the same list."""
-        self._arrow: pa.StringArray | None = None
-        self._room: _Room | None = None
-
-    @classmethod
-    def of(cls, engine: _core.Engine, known: KeyTable | None = None) -> KeyTable:
-        """The keys as they are now. ``known``: a table that may be right already, but for what came since."""
-        version, first, offsets, text = engine.key_table() if known is None else engine.key_table(known.at_hand)
-        return cls(version, offsets, text) if known is None or first == 0 else known.grown(offsets, text)
-
-    @property
-    def at_hand(self) -> tuple[int, int, int]:
-        """The table as the engine asks for it."""
-        return self.version, self.count, self.text_bytes
-
-    def grown(self, offsets: bytes, text: bytes) -> KeyTable:
-        """The table with further keys behind. What it had is not copied, as long as there is room."""
-        with _growing:
-            room = self._room
-            if room is None or not room.fits_behind(self, offsets, text):
-                room = _Room(self, len(offsets) + len(text))
-            grown = room.put(self, offsets, text)
-            grown._room = room
-            return grown
-
-    def keys_of(self, slots: Sequence[int]) -> list[str]:
-        """The keys of slots in use."""
-        if self._keys is None:
-            self._keys = [None] * self.count
-        keys = self._keys
-        found = [keys[slot] for slot in slots]
-        if None in found:
-            for slot in slots:
-                if keys[slot] is None:
-                    keys[slot] = str(self._text[self._offsets[slot] : self._offsets[slot + 1]], "utf-8")
-            found = [keys[slot] for slot in slots]
-        return found  # type: ignore[return-value]
-
-    def arrow(self) -> pa.StringArray:
-        """The keys as an Arrow array, made once."""
-        if self._arrow is None:
-            import pyarrow as pa
-
-            buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
-            self._arrow = pa.Array.from_buffers(pa.string(), self.count, buffers)
-        return self._arrow
-
-
-_growing: Final = threading.Lock()
-
-
-class _Room:
-    """Memory for a table of keys and what will come behind it. What is in use is never written again."""
-
-    __slots__ = ("_keys", "_offsets", "_text", "count", "text_bytes")
-
-    def __init__(self, table: KeyTable, more: int) -> None:
-        self._keys: list[str | None] = [None] * table.count if table._keys is None else table._keys[: table.count]
-        self._offsets = memoryview(bytearray(4 * (table.count + 1) * 9 // 8 + more + 4096))
-        self._text = memoryview(bytearray(table.text_bytes * 9 // 8 + more + 4096))
-        self._offsets[: 4 * (table.count + 1)] = table._offsets.cast("B")
-        self._text[: table.text_bytes] = table._text
-        self.count = table.count
-        """How many keys are in use."""
-        self.text_bytes = table.text_bytes
-
-    def fits_behind(self, table: KeyTable, offsets: bytes, text: bytes) -> bool:
-        """Whether there is room for further keys, and none were put behind the table yet: they might be others."""
-        ends = 4 * table.count + len(offsets), table.text_bytes + len(text)
-        return table.count == self.count and ends[0] <= len(self._offsets) and ends[1] <= len(self._text)
-
-    def put(self, table: KeyTable, offsets: bytes, text: bytes) -> KeyTable:
-        """Put keys behind a table."""
-        start, end = 4 * table.count, 4 * table.count + len(offsets)
-        # The first of them is where the last key of the table ends, which is there already.
-        self._offsets[start + 4 : end] = offsets[4:]
-        self.text_bytes += len(text)
-        self._text[table.text_bytes : self.text_bytes] = text
-        self.count = end // 4 - 1
-        self._keys.extend([None] * (self.count - table.count))
-        grown = KeyTable(table.version, self._offsets[:end].toreadonly(), self._text[: self.text_bytes].toreadonly())
-        grown._keys = self._keys
-        return grown
-
-
-NO_KEYS: Final = KeyTable(-1, bytes(4), b"")
-"""The table of no version at all."""
-
-
-class GroupTable:
-    """The keys by query at one version of the engine: those whose subscriptions have the same query are a group.
-
-    Args:
-        version: The version; -1 for a table that belongs to one answer.
-        ends: Where each group begins among the keys, and where the last one ends: 32-bit integers.
-        offsets: Where each key begins in the text, and where the last one ends: 32-bit integers.
-        text: All keys, one after the other, as UTF-8.
-    """
-
-    __slots__ = ("_arrow", "_ends", "_offsets", "_text", "version")
-
-    def __init__(self, version: int, ends: bytes, offsets: bytes, text: bytes) -> None:
-        self.version = version
-        self._ends = ends
-        self._offsets = offsets
-        self._text = text
-        self._arrow: pa.ListArray | None = None
-
-    def arrow(self) -> pa.ListArray:
-        """The groups as an Arrow array of lists of strings, made once."""
-        if self._arrow is None:
-            import pyarrow as pa
-
-            buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._text)]
-            keys = pa.Array.from_buffers(pa.string(), len(self._offsets) // 4 - 1, buffers)
-            ends = [None, pa.py_buffer(self._ends)]
-            self._arrow = pa.Array.from_buffers(pa.list_(pa.string()), len(self._ends) // 4 - 1, ends, children=[keys])
-        return self._arrow
-
-
-NO_GROUPS: Final = GroupTable(-1, bytes(4), bytes(4), b"")
-"""The table of no version at all."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +162,7 @@ class Delivery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapping:
+class DeliveryEnvelope:
     """An envelope around the deliveries of one message."""
 
     envelope: Envelope
@@ -369,7 +224,7 @@ class Deliveries(Sequence[Delivery]):
         told: Told,
         payloads: Sequence[bytes] | _core.Results,
         undecided: Sequence[UndecidedSubscription] = (),
-        wrapping: Wrapping | None = None,
+        wrapping: DeliveryEnvelope | None = None,
     ) -> None:
         self._wrapping = wrapping
         self._message = message

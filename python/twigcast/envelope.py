@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 from xml.sax.saxutils import escape
 
-from twigcast.conversion import to_utf8
 from twigcast.errors import EnvelopeError
-from twigcast.prolog import without_prolog
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.prolog import without_prolog
 
 ESCAPES: Final = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 """What to write in an attribute, besides ``&amp;``, ``&lt;`` and ``&gt;``."""

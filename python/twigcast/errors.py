@@ -132,8 +132,8 @@ class UndeclaredPrefix(QueryError):
     @property
     def prefix(self) -> str:
         """The prefix, as it stands at ``column``."""
-        found = _NAME.match(self.text, max(self.column - 1, 0))
-        return found.group() if found else ""
+        result = _NAME.match(self.text, max(self.column - 1, 0))
+        return result.group() if result else ""
 
 
 class RejectedMessage(TwigcastError, ValueError):
@@ -260,12 +260,12 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
         self.column = column
 
     def __str__(self) -> str:
-        place = "" if self.line is None else f"line {self.line}, column {self.column}: "
-        return f"{place}{self.reason} ({self.remedy})"
+        position = "" if self.line is None else f"line {self.line}, column {self.column}: "
+        return f"{position}{self.reason} ({self.remedy})"
 
 
 class NeedsConversion(MalformedMessage):
-    """A message that is to be converted by :func:`twigcast.conversion.to_utf8` and given to the engine again.
+    """A message that is to be converted by :func:`twigcast.reading.conversion.to_utf8` and given to the engine again.
 
     Callers of the library never see it. Arguments as for :class:`MalformedMessage`.
     """
@@ -369,8 +369,8 @@ class SubscriptionFileError(SubscriptionError):
         self.reason = reason
 
     def __str__(self) -> str:
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {self.reason}"
+        position = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{position}: {self.reason}"
 
 
 class RefusedSubscriptions(SubscriptionError):
@@ -552,15 +552,17 @@ def caret(text: str, column: int) -> str:
         text: A query, of any length and any number of lines.
         column: The place, in characters of the whole text from 1.
     """
-    place = min(max(column - 1, 0), len(text))
-    line_start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
-    line_end = min((end for end in (text.find("\n", place), text.find("\r", place)) if end >= 0), default=len(text))
-    start = max(line_start, min(place - _EXCERPT_WIDTH_MAX // 2, line_end - _EXCERPT_WIDTH_MAX))
+    position = min(max(column - 1, 0), len(text))
+    line_start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    line_end = min(
+        (end for end in (text.find("\n", position), text.find("\r", position)) if end >= 0), default=len(text)
+    )
+    start = max(line_start, min(position - _EXCERPT_WIDTH_MAX // 2, line_end - _EXCERPT_WIDTH_MAX))
     end = min(line_end, start + _EXCERPT_WIDTH_MAX)
     head = "..." if start > line_start else ""
     tail = "..." if end < line_end else ""
-    before = head + _printable(text[start:place])
-    return f"    {before}{_printable(text[place:end])}{tail}\n    {' ' * _width(before)}^"
+    before = head + _printable(text[start:position])
+    return f"    {before}{_printable(text[position:end])}{tail}\n    {' ' * _width(before)}^"
 
 
 def _printable(text: str) -> str:

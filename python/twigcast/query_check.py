@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twigcast import _core
 from twigcast.errors import QueryError, QueryLimitExceeded
-from twigcast.subscriptions import Dialect, no_query
+from twigcast.registration import Dialect, no_query
 from twigcast.xquery.saxon import shared
 
 
@@ -38,15 +38,15 @@ def check(query: str, *, namespaces: Mapping[str, str] | None = None, dialect: D
         MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
     """
     try:
-        found = _found(query, namespaces or {}, dialect)
+        result = _report_fields(query, namespaces or {}, dialect)
     except UnicodeEncodeError:
         raise no_query(query) from None
-    warnings = found["warnings"]
+    warnings = result["warnings"]
     assert isinstance(warnings, list)
-    return QueryReport(query, str(found["normal_form"]), str(found["route"]), str(found["reason"]), tuple(warnings))
+    return QueryReport(query, str(result["normal_form"]), str(result["route"]), str(result["reason"]), tuple(warnings))
 
 
-def _found(query: str, namespaces: Mapping[str, str], dialect: Dialect) -> dict[str, object]:
+def _report_fields(query: str, namespaces: Mapping[str, str], dialect: Dialect) -> dict[str, object]:
     """What the engine knows of a query; of one in XQuery that it does not read itself, once Saxon has accepted it."""
     if dialect != "xquery":
         return _core.check(query, namespaces, dialect)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twigcast import _core
-from twigcast.answers import KeyTable
+from twigcast.engine.external import integers, match_batch
+from twigcast.engine.key_tables import KeyTable, KeyTableCache
 from twigcast.errors import NeedsConversion, UndecidedSubscription
-from twigcast.known_tables import KnownTables
-from twigcast.xquery.asking import integers, match_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Single:
 
 
 def ask_single(
-    engine: _core.Engine, tables: KnownTables, xml: bytes, *, deliver: bool = False, nodes: bool = False
+    engine: _core.Engine, tables: KeyTableCache, xml: bytes, *, deliver: bool = False, nodes: bool = False
 ) -> Single:
     """Ask about one message what only batches can be asked.
 

@@ -26,7 +26,8 @@ from typing import IO, Any, Final
 
 from twigcast.errors import MissingExtra, SubscriptionFileError, TwigcastError, UnknownKey
 from twigcast.limits import Limits
-from twigcast.subscriptions import DIALECTS, Dialect, Subscription, SubscriptionSet
+from twigcast.registration import DIALECTS, Dialect, Subscription
+from twigcast.subscriptions import SubscriptionSet
 
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """What a snapshot starts with."""
@@ -35,7 +36,7 @@ _CSV_FIELD_CHARACTERS_MAX: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SubscriptionFileRow:
     """A subscription and where it stands."""
 
     line: int
@@ -44,7 +45,7 @@ class Row:
     subscription: Subscription
 
 
-def read_subscriptions(path: str | os.PathLike[str]) -> Iterator[Row | SubscriptionFileError]:
+def read_subscriptions(path: str | os.PathLike[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
     """The subscriptions of a file, or of a folder of Parquet files.
 
     Args:
@@ -85,7 +86,7 @@ def _open_text(name: str) -> IO[str]:
 # --- the formats ------------------------------------------------------------------------------------------------------
 
 
-def _json_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError]:
+def _json_rows(name: str, file: IO[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
     for line, text in enumerate(file, start=1):
         if not text.strip():
             continue
@@ -102,7 +103,7 @@ def _json_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError
                 yield SubscriptionFileError(name, line, "it is no JSON object")
 
 
-def _csv_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError]:
+def _csv_rows(name: str, file: IO[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
     csv.field_size_limit(max(csv.field_size_limit(), _CSV_FIELD_CHARACTERS_MAX))
     reader = csv.DictReader(file, strict=True)
     _check_columns(name, reader.fieldnames or [])
@@ -117,7 +118,7 @@ def _csv_rows(name: str, file: IO[str]) -> Iterator[Row | SubscriptionFileError]
         yield _csv_row(name, reader.line_num, values)
 
 
-def _csv_row(name: str, line: int, values: dict[str, Any]) -> Row | SubscriptionFileError:
+def _csv_row(name: str, line: int, values: dict[str, Any]) -> SubscriptionFileRow | SubscriptionFileError:
     filled = {column: value for column, value in values.items() if value != ""}
     if "namespaces" in filled:
         try:
@@ -127,7 +128,7 @@ def _csv_row(name: str, line: int, values: dict[str, Any]) -> Row | Subscription
     return _row(name, line, filled)
 
 
-def _parquet_rows(name: str) -> Iterator[Row | SubscriptionFileError]:
+def _parquet_rows(name: str) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -140,9 +141,9 @@ def _parquet_rows(name: str) -> Iterator[Row | SubscriptionFileError]:
         try:
             with parquet.ParquetFile(path) as file:
                 _check_columns(str(path), file.schema_arrow.names)
-                wanted = [c for c in ("key", "query", "namespaces", "dialect") if c in file.schema_arrow.names]
+                requested = [c for c in ("key", "query", "namespaces", "dialect") if c in file.schema_arrow.names]
                 line = 0
-                for batch in file.iter_batches(columns=wanted):
+                for batch in file.iter_batches(columns=requested):
                     for values in batch.to_pylist(maps_as_pydicts="lossy"):
                         line += 1
                         yield _row(str(path), line, values)
@@ -159,7 +160,7 @@ def _check_columns(name: str, columns: Any) -> None:
         raise SubscriptionFileError(name, None, f"there is no column {' and no column '.join(missing)}")
 
 
-def _row(name: str, line: int, values: Mapping[str, Any]) -> Row | SubscriptionFileError:
+def _row(name: str, line: int, values: Mapping[str, Any]) -> SubscriptionFileRow | SubscriptionFileError:
     for column in ("key", "query"):
         if not isinstance(values.get(column), str):
             what = f"{column} must be a string" if values.get(column) is not None else f"there is no {column}"
@@ -170,7 +171,7 @@ def _row(name: str, line: int, values: Mapping[str, Any]) -> Row | SubscriptionF
     dialect = values.get("dialect")
     if dialect is not None and dialect not in DIALECTS:
         return SubscriptionFileError(name, line, f"dialect must be xpath, legacy or xquery, not {dialect!r}")
-    return Row(line, Subscription(values["key"], values["query"], namespaces, _dialect(dialect)))
+    return SubscriptionFileRow(line, Subscription(values["key"], values["query"], namespaces, _dialect(dialect)))
 
 
 def _dialect(value: str | None) -> Dialect | None:
@@ -192,7 +193,7 @@ def _namespaces(value: Any) -> dict[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedRow:
+class RefusedSubscriptionRow:
     """A row of a file that did not become a subscription."""
 
     path: str
@@ -203,8 +204,8 @@ class RefusedRow:
     @property
     def label(self) -> str:
         """Where it stands and what it is called."""
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return place if self.key is None else f"{place}: {self.key}"
+        position = self.path if self.line is None else f"{self.path}:{self.line}"
+        return position if self.key is None else f"{position}: {self.key}"
 
     def __str__(self) -> str:
         return str(self.error) if isinstance(self.error, SubscriptionFileError) else f"{self.label}: {self.error}"
@@ -216,7 +217,7 @@ def load_subscriptions(
     namespaces: Mapping[str, str] | None = None,
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
-) -> tuple[SubscriptionSet, list[RefusedRow]]:
+) -> tuple[SubscriptionSet, list[RefusedSubscriptionRow]]:
     """A set of the subscriptions in a file (or a snapshot), and the rows that were refused.
 
     Args:
@@ -234,19 +235,19 @@ def load_subscriptions(
     if is_snapshot(name):
         return SubscriptionSet.load(name, namespaces=namespaces, dialect=dialect, limits=limits), []
     loaded = SubscriptionSet(namespaces=namespaces, dialect=dialect, limits=limits)
-    refused: list[RefusedRow] = []
-    rows: list[Row] = []
+    refused: list[RefusedSubscriptionRow] = []
+    rows: list[SubscriptionFileRow] = []
 
     def good_rows() -> Iterator[Subscription]:
         for row in read_subscriptions(name):
-            if isinstance(row, Row):
+            if isinstance(row, SubscriptionFileRow):
                 rows.append(row)
                 yield row.subscription
             else:
-                refused.append(RefusedRow(row.path, row.line, None, row))
+                refused.append(RefusedSubscriptionRow(row.path, row.line, None, row))
 
     unacceptable = loaded.add_many(good_rows())
-    refused += [RefusedRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
+    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
     refused.sort(key=lambda row: row.line or 0)
     return loaded, refused
 
@@ -264,7 +265,7 @@ def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
     if is_snapshot(name):
         return SubscriptionSet.load(name)[key]
     for row in read_subscriptions(name):
-        if isinstance(row, Row) and row.subscription.key == key:
+        if isinstance(row, SubscriptionFileRow) and row.subscription.key == key:
             return row.subscription
     raise UnknownKey(key)
 

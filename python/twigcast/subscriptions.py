@@ -20,17 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from twigcast import _core
-from twigcast.answers import (
-    Deliveries,
-    Match,
-    Matching,
-    Named,
-    Node,
-    Told,
-    Wrapping,
-)
-from twigcast.characters import MessageLike, as_bytes
-from twigcast.conversion import to_utf8
+from twigcast.answers import Deliveries, DeliveryEnvelope, Match, Matching, Named, Node, Told
+from twigcast.engine.key_tables import KeyTableCache, ToldByEngine
 from twigcast.envelope import Envelope
 from twigcast.errors import (
     NeedsConversion,
@@ -40,14 +31,20 @@ from twigcast.errors import (
     UndecidedSubscription,
     UnknownKey,
 )
-from twigcast.given import DIALECTS as DIALECTS
-from twigcast.given import Dialect as Dialect
-from twigcast.given import Given, as_subscription, is_text, no_text, runs
-from twigcast.given import Refused as Refused
-from twigcast.given import Subscription as Subscription
-from twigcast.given import no_query as no_query
-from twigcast.known_tables import KnownTables, ToldByEngine
 from twigcast.limits import Limits
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.text import MessageLike, as_bytes
+from twigcast.registration import (
+    DIALECTS,
+    Dialect,
+    Given,
+    RefusedSubscription,
+    Subscription,
+    as_subscription,
+    is_text,
+    no_text,
+    runs,
+)
 from twigcast.single_answers import ask_single
 from twigcast.xquery.adding import add as add_query
 from twigcast.xquery.adding import add_many as add_queries
@@ -98,7 +95,7 @@ class SubscriptionSet:
         self.engine = _core.Engine(self._limits.as_dict())
         """The compiled engine; internal."""
         self._changing = threading.RLock()
-        self.tables = KnownTables(self.engine)
+        self.tables = KeyTableCache(self.engine)
         """Keys by slot and by query; internal."""
         for refused in self.add_many(subscriptions):
             raise refused.error
@@ -148,33 +145,33 @@ class SubscriptionSet:
         subscriptions: Iterable[Given],
         *,
         replace: bool = False,
-    ) -> list[Refused]:
+    ) -> list[RefusedSubscription]:
         """Add many subscriptions, much faster than one by one. Returns those that were refused, with their errors.
 
         Args:
             subscriptions: :class:`Subscription` objects, or tuples of key, query and (if need be) namespaces.
             replace: Whether a subscription whose key is taken takes the place of the old one.
         """
-        refused: list[Refused] = []
+        refused: list[RefusedSubscription] = []
         remaining = iter(subscriptions)
         index = 0
-        while given := list(islice(remaining, _BULK)):
-            for position, error in self._add_given(given, replace=replace):
-                refused.append(Refused(as_subscription(given[position]), error, index + position))
-            index += len(given)
+        while supplied := list(islice(remaining, _BULK)):
+            for position, error in self._add_given(supplied, replace=replace):
+                refused.append(RefusedSubscription(as_subscription(supplied[position]), error, index + position))
+            index += len(supplied)
         return refused
 
-    def _add_given(self, given: list[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
+    def _add_given(self, supplied: list[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
         """The positions and errors of those refused."""
         try:
             with self._changing:
-                refused = add_pairs(self.engine, given, self._namespaces, self._dialect, replace=replace)
+                refused = add_pairs(self.engine, supplied, self._namespaces, self._dialect, replace=replace)
         except UnicodeEncodeError:
             # Nothing was added yet. Which of them it is, the long way tells.
             refused = None
         if refused is not None:
             return refused
-        return self._add_group([as_subscription(item) for item in given], replace=replace)
+        return self._add_group([as_subscription(item) for item in supplied], replace=replace)
 
     def _add_plain(
         self,
@@ -251,10 +248,10 @@ class SubscriptionSet:
         Raises:
             UnknownKey: There is no such subscription.
         """
-        found = self.engine.query(key) if key in self.engine else None
-        if found is None:
+        result = self.engine.query(key) if key in self.engine else None
+        if result is None:
             raise UnknownKey(key)
-        query, namespaces, dialect = found
+        query, namespaces, dialect = result
         return Subscription(key, query, namespaces, DIALECTS[dialect])
 
     def __repr__(self) -> str:
@@ -314,8 +311,8 @@ class SubscriptionSet:
         """
         if key not in self.engine:
             raise UnknownKey(key)
-        xml, found = self._ask(message, lambda xml: self.engine.nodes(xml, key))
-        return [Node(*place, message=xml) for place in found]
+        xml, results = self._ask(message, lambda xml: self.engine.nodes(xml, key))
+        return [Node(*position, message=xml) for position in results]
 
     def explain(self, message: MessageLike, key: str) -> Explanation:
         """Why a message matches a subscription, or the first step that fails and what comes nearest.
@@ -370,29 +367,31 @@ class SubscriptionSet:
         if envelope is not None and not isinstance(envelope, Envelope):
             raise TypeError(f"an envelope is an Envelope, such as Envelope('delivery'), and not {envelope!r}")
         if envelope is None or envelope.query is None:
-            wrapping = None if envelope is None else Wrapping(envelope, message_id, whole)
+            wrapping = None if envelope is None else DeliveryEnvelope(envelope, message_id, whole)
             return Deliveries(source, *self._delivered(source), wrapping)
         # No other thread changes the set meanwhile, so these are the queries that matched.
         with self._changing:
-            count, told, payloads, undecided = self._delivered(source)
-            keys = told.keys()
+            count, reported, payloads, undecided = self._delivered(source)
+            keys = reported.keys()
             queries = {key: self[key].query for key in keys}
-        return Deliveries(source, count, told, payloads, undecided, Wrapping(envelope, message_id, whole, queries))
+        return Deliveries(
+            source, count, reported, payloads, undecided, DeliveryEnvelope(envelope, message_id, whole, queries)
+        )
 
     def _delivered(
         self, source: bytes
     ) -> tuple[int, Told, Sequence[bytes] | _core.Results, list[UndecidedSubscription]]:
         """How many deliveries, who gets which, the results, and subscriptions without."""
         payloads: Sequence[bytes] | _core.Results
-        told: Told
+        reported: Told
         if self.engine.has_external:
             _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
-            count, told, payloads, failed = len(single.slots), single, single.payloads, single.failures
+            count, reported, payloads, failed = len(single.slots), single, single.payloads, single.failures
         else:
             table = self.tables.now()
             _, (results, failed) = self._ask(source, self.engine.results)
-            count, told, payloads = results.delivery_count, ToldByEngine(self.tables, table, results), results
-        return count, told, payloads, [UndecidedSubscription(key, reason) for key, reason in failed]
+            count, reported, payloads = results.delivery_count, ToldByEngine(self.tables, table, results), results
+        return count, reported, payloads, [UndecidedSubscription(key, reason) for key, reason in failed]
 
     def match_batch(
         self,
@@ -419,7 +418,7 @@ class SubscriptionSet:
             - ``keys``: ``list<dictionary<int32, string>>``, null where the message was rejected;
             - ``groups`` (``grouped``, in place of ``keys``): ``list<dictionary<int32, list<string>>>``, null where the
               message was rejected; the keys of a message are those of all its groups, each once
-              (:func:`twigcast.batches.keys_of_groups` gives them as ``keys`` would);
+              (:func:`twigcast.engine.arrow.keys_of_groups` gives them as ``keys`` would);
             - ``matches`` (``grouped``): ``int32``, how many keys that are, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
             - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message
@@ -436,7 +435,7 @@ class SubscriptionSet:
             ValueError: ``threads`` is negative, or ``grouped`` is asked for together with payloads or nodes.
         """
         # pyarrow is optional, and takes longer to import than all the rest.
-        from twigcast.batches import match_batch
+        from twigcast.engine.arrow import match_batch
 
         return match_batch(self, messages, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads)
 
@@ -475,7 +474,7 @@ class SubscriptionSet:
         """
         loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
         loaded.engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
-        loaded.tables = KnownTables(loaded.engine)
+        loaded.tables = KeyTableCache(loaded.engine)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -162,11 +162,11 @@ def test_public_cases(shared_data: Path, subtests: pytest.Subtests) -> None:
                 with pytest.raises((UnsupportedQuery, QuerySyntaxError)):
                     SubscriptionSet(namespaces=case["namespaces"]).add("q", case["subscription"])
                 continue
-            found, expected = outcome(case), case["expect"]
+            result, expected = outcome(case), case["expect"]
             if expected.startswith("result:"):
-                assert canonical(found.removeprefix("result:")) == canonical(expected.removeprefix("result:")), case
+                assert canonical(result.removeprefix("result:")) == canonical(expected.removeprefix("result:")), case
             else:
-                assert found == expected, case
+                assert result == expected, case
 
 
 def nitf_documents(shared_data: Path) -> list[bytes]:

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import PipelineError, SourceError
-from twigcast.messages import Source
+from twigcast.reading.messages import MessageFile
 from twigcast.spark import direct, run_pipeline
-from twigcast.spark.direct import Part, Stretch, Work, find_work
-from twigcast.spark.sources import PARTITIONS_WANTED_MAX, Reading, read_messages
+from twigcast.spark.direct import ReadPlan, RowGroupRange, TaskInput, find_work
+from twigcast.spark.sources import PARTITIONS_WANTED_MAX, ReadOptions, read_messages
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
@@ -31,20 +31,20 @@ def bodies(count: int, seed: int = SEED) -> list[bytes]:
 
 def rows_of(batches: Any) -> list[tuple[str, bytes | None, str | None]]:
     """Id, body and problem of the messages in some batches."""
-    found = []
+    results = []
     for batch in batches:
         for row in batch.to_pylist():
             xml = row["xml"]
-            found.append((str(row["message_id"]), xml.encode() if isinstance(xml, str) else xml, row.get("problem")))
-    return found
+            results.append((str(row["message_id"]), xml.encode() if isinstance(xml, str) else xml, row.get("problem")))
+    return results
 
 
-def read_parts(parts: list[Part]) -> list[tuple[str, bytes | None, str | None]]:
+def read_parts(parts: list[TaskInput]) -> list[tuple[str, bytes | None, str | None]]:
     """What the tasks of a plan read, each from its line of the plan."""
-    return rows_of(batch for part in parts for batch in Part.of_line(part.line()).read(Reading()))
+    return rows_of(batch for part in parts for batch in TaskInput.of_line(part.line()).read(ReadOptions()))
 
 
-def parquet_parts(path: Path) -> list[Part]:
+def parquet_parts(path: Path) -> list[TaskInput]:
     """The plan for a place that tasks can read."""
     parts = direct._parquet_parts(str(path), 10_000)
     assert parts is not None
@@ -67,27 +67,29 @@ def test_every_row_group_is_read_once_however_a_file_is_cut(
 ) -> None:
     monkeypatch.setattr(direct, "STRETCH_BYTES", stretch)
     monkeypatch.setattr(direct, "PARTITIONS_WANTED_MAX", 10_000)
-    made = bodies(300)
+    created = bodies(300)
     path = tmp_path / "messages.parquet"
-    pq.write_table(pa.table({"message_id": range(300), "xml": made}), path, row_group_size=group)
+    pq.write_table(pa.table({"message_id": range(300), "xml": created}), path, row_group_size=group)
     parts = parquet_parts(path)
     assert len(parts) == -(-path.stat().st_size // stretch)
-    assert read_parts(parts) == [(str(number), xml, None) for number, xml in enumerate(made)]
+    assert read_parts(parts) == [(str(number), xml, None) for number, xml in enumerate(created)]
 
 
 def test_small_files_go_together_and_large_ones_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct, "STRETCH_BYTES", 20_000)
     monkeypatch.setattr(direct, "_STRETCHES_MAX", 3)
-    wanted = []
+    requested = []
     for number, count in enumerate([1, 2, 300, 1, 1, 1, 1, 1]):
-        made = bodies(count, number)
+        created = bodies(count, number)
         names = [f"{number}.{at}" for at in range(count)]
-        pq.write_table(pa.table({"xml": made, "message_id": names}), tmp_path / f"{number}.parquet", row_group_size=20)
-        wanted += [(name, xml, None) for name, xml in zip(names, made, strict=True)]
+        pq.write_table(
+            pa.table({"xml": created, "message_id": names}), tmp_path / f"{number}.parquet", row_group_size=20
+        )
+        requested += [(name, xml, None) for name, xml in zip(names, created, strict=True)]
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".hidden.parquet").write_bytes(b"no Parquet at all")
     parts = parquet_parts(tmp_path)
-    assert read_parts(parts) == wanted
+    assert read_parts(parts) == requested
     assert max(len(part.stretches) for part in parts) == 3
     assert len({stretch.path for part in parts for stretch in part.stretches}) == 8
     assert len([part for part in parts if str(tmp_path / "2.parquet") in {s.path for s in part.stretches}]) > 3
@@ -140,22 +142,24 @@ def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) ->
     for name in ("nested", "among", "damaged.parquet", "nothing.parquet"):
         assert direct._parquet_parts(str(tmp_path / name), 6) is None
     assert direct._parquet_parts(f"file://{tmp_path}/among/x.parquet", 6) is None
-    work = find_work(spark, f"file://{tmp_path}/among/x.parquet", Reading(), tmp_path)
+    work = find_work(spark, f"file://{tmp_path}/among/x.parquet", ReadOptions(), tmp_path)
     assert work.rows.columns == ["message_id", "xml"]
 
 
 def test_a_plan_survives_being_written(tmp_path: Path) -> None:
     odd = 'caf\udce9\n"x".xml'  # a name that is no text
-    part = Part(sources=(Source(f"/in/{odd}", "file", odd, 3), Source("/in/b.zip", "zip", "b/", 0, alone=True)))
-    assert Part.of_line(part.line()) == part
-    part = Part(stretches=(Stretch(f"/in/{odd}", 0, 7), Stretch("/in/b", 1 << 40, 1 << 41)))
-    assert Part.of_line(part.line()) == part
-    places = direct._write_plan(tmp_path / "plan", [part] * 3)
-    assert places == [0, len(part.line()), 2 * len(part.line())]
+    part = TaskInput(
+        sources=(MessageFile(f"/in/{odd}", "file", odd, 3), MessageFile("/in/b.zip", "zip", "b/", 0, alone=True))
+    )
+    assert TaskInput.of_line(part.line()) == part
+    part = TaskInput(stretches=(RowGroupRange(f"/in/{odd}", 0, 7), RowGroupRange("/in/b", 1 << 40, 1 << 41)))
+    assert TaskInput.of_line(part.line()) == part
+    positions = direct._write_plan(tmp_path / "plan", [part] * 3)
+    assert positions == [0, len(part.line()), 2 * len(part.line())]
 
 
 def test_a_task_that_does_not_see_the_plan_says_so(tmp_path: Path) -> None:
-    read = direct._part_reading([0], str(tmp_path / "nowhere"), Reading())
+    read = direct._part_reading([0], str(tmp_path / "nowhere"), ReadOptions())
     with pytest.raises(SourceError, match="must share the output folder"):
         list(read(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
 
@@ -179,24 +183,24 @@ def test_the_pipeline_is_the_same_whoever_reads(
     monkeypatch.setattr(direct, "STRETCH_BYTES", 5_000)
     monkeypatch.setattr(direct, "_TASKS_PER_CORE", 10_000)
     path = tmp_path / "messages.parquet"
-    made = [*bodies(600), b"<broken", None]
-    pq.write_table(pa.table({"message_id": range(602), "xml": made}), path, row_group_size=50)
-    given: list[Work] = []
+    created = [*bodies(600), b"<broken", None]
+    pq.write_table(pa.table({"message_id": range(602), "xml": created}), path, row_group_size=50)
+    supplied: list[ReadPlan] = []
     find = direct.find_work
 
-    def remember(*arguments: Any) -> Work:
-        given.append(find(*arguments))
-        return given[-1]
+    def remember(*arguments: Any) -> ReadPlan:
+        supplied.append(find(*arguments))
+        return supplied[-1]
 
     monkeypatch.setattr("twigcast.spark.pipeline.find_work", remember)
     by_tasks = run_pipeline(path, population, tmp_path / "tasks", spark=spark)
-    [work] = given
+    [work] = supplied
     assert work.rows.columns == ["id"]
     assert work.rows.rdd.getNumPartitions() == len(parquet_parts(path)) > 2
     by_spark = run_pipeline(spark.read.parquet(str(path)), population, tmp_path / "spark", spark=spark)
     assert outcome(tmp_path / "tasks") == outcome(tmp_path / "spark")
-    told = [{**summary.as_dict(), "seconds": 0} for summary in (by_tasks, by_spark)]
-    assert told[0] == told[1]
+    reported = [{**summary.as_dict(), "seconds": 0} for summary in (by_tasks, by_spark)]
+    assert reported[0] == reported[1]
     assert (by_tasks.messages, by_tasks.matches, by_tasks.rejected) == (602, 800, 2)
     assert {child.name for child in (tmp_path / "tasks").iterdir()} == {
         "matches",

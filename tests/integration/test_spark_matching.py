@@ -10,7 +10,7 @@ import pytest
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
 from twigcast.errors import TwigcastError
-from twigcast.spark.matching import NULL_MESSAGE, Matcher
+from twigcast.spark.matching import NULL_MESSAGE, BatchMatcher
 from twigcast.subscriptions import SubscriptionSet
 
 SEED = 11
@@ -44,7 +44,7 @@ def expected(population: SubscriptionSet, messages: Sequence[tuple[str, bytes]])
     return matches, deliveries, rejected
 
 
-def flat(matcher: Matcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[Any], list[Any]]:
+def flat(matcher: BatchMatcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[Any], list[Any]]:
     matches, deliveries, rejected = [], [], []
     for one in batches:
         for answers in matcher.answers(one):
@@ -55,17 +55,17 @@ def flat(matcher: Matcher, *batches: pa.RecordBatch) -> tuple[list[Any], list[An
     return matches, deliveries, rejected
 
 
-def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> Matcher:
-    return Matcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
+def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> BatchMatcher:
+    return BatchMatcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
 
 
 def test_flat_answers_are_those_of_the_library(population: SubscriptionSet) -> None:
     messages = list(feed(SEED, 200))
     matches, deliveries, rejected = flat(matcher_of(population), batch(messages[:70]), batch(messages[70:]))
     assert len(matches) == len(set(matches))
-    wanted = expected(population, messages)
-    assert (set(matches), set(deliveries), set(rejected)) == wanted
-    assert all(wanted)
+    requested = expected(population, messages)
+    assert (set(matches), set(deliveries), set(rejected)) == requested
+    assert all(requested)
 
 
 def test_nested_answers_are_the_flat_ones(population: SubscriptionSet) -> None:
@@ -95,13 +95,13 @@ def test_a_slice_of_a_batch_is_matched_like_a_batch(population: SubscriptionSet)
 def test_types_of_message_columns(population: SubscriptionSet) -> None:
     messages = [(name, xml) for name, xml in feed(SEED, 40) if xml.startswith(b"<?xml version='1.0' encoding='utf-8'")]
     messages = messages or [("1", b"<story id='n1'><head><section>world</section></head></story>")]
-    wanted = expected(population, messages)
+    requested = expected(population, messages)
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         values = [
             xml.decode() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else xml for _, xml in messages
         ]
         one = pa.record_batch({"message_id": pa.array([n for n, _ in messages]), "xml": pa.array(values, kind)})
-        assert tuple(map(set, flat(matcher_of(population), one))) == wanted
+        assert tuple(map(set, flat(matcher_of(population), one))) == requested
 
 
 def test_numbers_as_ids() -> None:
@@ -141,8 +141,8 @@ def test_selected_nodes_are_counted_when_asked_for() -> None:
 def test_without_deliveries_nothing_is_rewritten(population: SubscriptionSet) -> None:
     messages = list(feed(SEED, 60))
     matches, deliveries, rejected = flat(matcher_of(population, deliver=False), batch(messages))
-    wanted = expected(population, messages)
-    assert (set(matches), set(rejected)) == (wanted[0], wanted[2])
+    requested = expected(population, messages)
+    assert (set(matches), set(rejected)) == (requested[0], requested[2])
     assert not deliveries
 
 
@@ -161,8 +161,8 @@ def test_batches_of_messages_grow_and_shrink_with_the_answers(monkeypatch: pytes
     chance = random.Random(SEED)
     messages = [(str(number), b"<a><b/></a>" if chance.random() < 0.5 else b"<a/>") for number in range(400)]
     matches, _, _ = flat(matcher_of(population), batch(messages))
-    wanted = [(name, f"k{number}") for name, xml in messages if b"b" in xml for number in range(50)]
-    assert matches == wanted
+    requested = [(name, f"k{number}") for name, xml in messages if b"b" in xml for number in range(50)]
+    assert matches == requested
     nested = [
         row["message_id"]
         for answers in matcher_of(population).answers(batch(messages))

@@ -13,7 +13,7 @@ import pytest
 
 from twigcast.errors import OutputError, PipelineError
 from twigcast.spark.output import BatchOutput, StreamOutput
-from twigcast.spark.parts import Report, part_name
+from twigcast.spark.parts import TaskReport, part_name
 from twigcast.spark.schemas import KINDS, MATCHES
 from twigcast.spark.summary import Summary
 
@@ -22,13 +22,13 @@ class Killed(BaseException):
     """Stands for a kill: nothing in the product catches it."""
 
 
-def staged(staging: Path, partition: int, keys: list[str], attempt: int = 1) -> Report:
+def staged(staging: Path, partition: int, keys: list[str], attempt: int = 1) -> TaskReport:
     """What a task would have staged, with its report."""
     path = staging / "matches" / part_name(partition, attempt)
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table({"message_id": ["m"] * len(keys), "key": keys, "nodes": pa.nulls(len(keys), pa.int32())}, MATCHES)
     pq.write_table(table, path)
-    return Report(partition, attempt, messages=1, matches=len(keys), deliveries=0, rejected=0, bytes=10)
+    return TaskReport(partition, attempt, messages=1, matches=len(keys), deliveries=0, rejected=0, bytes=10)
 
 
 def keys_in(output: Path) -> list[str]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from twigcast.spark.jobs import cause
-from twigcast.spark.parts import Report
-from twigcast.spark.progress import Progress, Terminal, progress_line
+from twigcast.spark.parts import TaskReport
+from twigcast.spark.progress import Progress, TerminalReporter, progress_line
 from twigcast.spark.summary import Summary
 
 
@@ -24,7 +24,7 @@ class Screen(io.StringIO):
 
 def test_a_bar_moves_on_a_terminal_and_goes_away() -> None:
     screen, now = Screen(moves=True), 100.0
-    terminal = Terminal(screen, clock=lambda: now)
+    terminal = TerminalReporter(screen, clock=lambda: now)
     terminal.progress(Progress(tasks=4, tasks_done=1, messages=500))
     now += 2
     terminal.progress(Progress(tasks=4, tasks_done=2, messages=1_000))
@@ -39,7 +39,7 @@ def test_a_bar_moves_on_a_terminal_and_goes_away() -> None:
 
 def test_elsewhere_there_is_a_line_now_and_then() -> None:
     screen, now = Screen(moves=False), 0.0
-    terminal = Terminal(screen, clock=lambda: now)
+    terminal = TerminalReporter(screen, clock=lambda: now)
     for second in range(25):
         now = float(second)
         terminal.progress(Progress(10, second // 3, second * 10))
@@ -54,7 +54,7 @@ def test_progress_before_anything_is_known() -> None:
 
 
 def test_the_table_at_the_end() -> None:
-    reports = [Report(0, 1, 1_000, 20, 3, 1, 50_000), Report(1, 2, 500, 5, 0, 0, 25_000)]
+    reports = [TaskReport(0, 1, 1_000, 20, 3, 1, 50_000), TaskReport(1, 2, 500, 5, 0, 0, 25_000)]
     summary = Summary().plus(reports, 2.5, 40, 2).plus([], 0.5, 41, 0)
     assert summary.as_dict() == {
         "messages": 1_500,

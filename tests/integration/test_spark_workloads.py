@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from twigcast.experiments import registry, runner, store
-from twigcast.experiments.miliaraki2008 import beyond
-from twigcast.experiments.model import Point
-from twigcast.experiments.tasks import OnSpark
-from twigcast.workload import WorkloadExhaustedError, bundled_dtd, documents, path_queries
-from twigcast.workload.distributed import documents_on_spark, path_queries_on_spark
+from twigcast.lab.experiments.framework import registry, runner, store
+from twigcast.lab.experiments.framework.model import Point
+from twigcast.lab.experiments.framework.tasks import OnSpark
+from twigcast.lab.experiments.miliaraki2008 import beyond
+from twigcast.lab.workload import WorkloadExhaustedError, bundled_dtd, documents, path_queries
+from twigcast.lab.workload.distributed import documents_on_spark, path_queries_on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.spark
 def test_documents_are_those_of_one_process(spark: "SparkSession") -> None:
     news = bundled_dtd("news")
     rows = documents_on_spark(spark, news, 11, 3, tasks=3).collect()
-    made = {row["message_id"]: bytes(row["xml"]) for row in rows}
-    assert made == {f"d{number}": document for number, document in enumerate(documents(news, 11, 3), 1)}
+    created = {row["message_id"]: bytes(row["xml"]) for row in rows}
+    assert created == {f"d{number}": document for number, document in enumerate(documents(news, 11, 3), 1)}
 
 
 def test_queries_are_different_and_reproducible(spark: "SparkSession") -> None:
@@ -39,8 +39,8 @@ def test_queries_are_different_and_reproducible(spark: "SparkSession") -> None:
 
 def test_queries_with_duplicates_are_those_of_the_parts(spark: "SparkSession") -> None:
     news = bundled_dtd("news")
-    made = [row["query"] for row in path_queries_on_spark(spark, news, 101, 5, tasks=2, distinct=False).collect()]
-    assert sorted(made) == sorted(
+    created = [row["query"] for row in path_queries_on_spark(spark, news, 101, 5, tasks=2, distinct=False).collect()]
+    assert sorted(created) == sorted(
         path_queries(news, 51, 10, distinct=False) + path_queries(news, 50, 11, distinct=False)
     )
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.overlay.overlay_population import matches, message, random_messages, random_queries, random_xml
 from twigcast.errors import MalformedMessage
+from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.overlay.chord import meeting
 from twigcast.overlay.chord.states import Claim, Subscription
-from twigcast.overlay.codd.twigs import TwigEngine, contains, shortened, twig_matches, twig_of
+from twigcast.overlay.codd.twigs import contains, shortened, twig_matches, twig_of
 from twigcast.overlay.documents import Document, number_of, read_document, split_document
 from twigcast.overlay.paths import EPSILON, WILDCARD, LinearPart, holds, linear_parts
 from twigcast.query import NameTest, Path, child, descendant
@@ -20,12 +21,12 @@ from twigcast.query import NameTest, Path, child, descendant
 
 def path_matches(part: LinearPart, document: Document) -> list[tuple[int, ...]]:
     """All path matches of a linear part, by brute force."""
-    found: list[tuple[int, ...]] = []
+    results: list[tuple[int, ...]] = []
 
     def walk(place: int, at: int, path: tuple[int, ...]) -> None:
         if place == len(part.labels):
             if all(holds(p.test, document.elements[path[p.step]]) for p in part.predicates):
-                found.append(path)
+                results.append(path)
             return
         if part.labels[place] == EPSILON:
             walk(place + 1, at, path)
@@ -42,7 +43,7 @@ def path_matches(part: LinearPart, document: Document) -> list[tuple[int, ...]]:
             skip(place, below, path)
 
     walk(0, -1, ())
-    return found
+    return results
 
 
 def answer(query: Path, pieces: list[Document]) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tests.strategies import NAMESPACES, Generator
-from twigcast.explanation import Place, explain
+from twigcast.explanation import NodeLocation, explain
 
 ROUNDS = 400
 SEED = 20261129
@@ -19,18 +19,18 @@ def check(message: str, query: str) -> None:
     if "preceding::" in query and message.endswith("<!--end-->\n"):
         return  # libxml2 departs from the Recommendation (see test_xpath_oracle.py)
     tree = etree.ElementTree(etree.fromstring(message.encode()))
-    found = explain(query, message, namespaces=NAMESPACES)
-    assert found.matches == tree.xpath(f"boolean({query})", namespaces=NAMESPACES), (query, message)
-    assert found.details["verdict"]["holds"] == found.matches
+    result = explain(query, message, namespaces=NAMESPACES)
+    assert result.matches == tree.xpath(f"boolean({query})", namespaces=NAMESPACES), (query, message)
+    assert result.details["verdict"]["holds"] == result.matches
     value = tree.xpath(query, namespaces=NAMESPACES)
     if isinstance(value, list):
-        assert found.node_count == tree.xpath(f"count({query})", namespaces=NAMESPACES), (query, message)
-    for place in [*found.nodes, *(hint.place for hint in found.hints if hint.place)]:
-        check_place(message, place)
-    assert str(found).startswith("matches: " if found else "does not match: ")
+        assert result.node_count == tree.xpath(f"count({query})", namespaces=NAMESPACES), (query, message)
+    for position in [*result.nodes, *(hint.location for hint in result.hints if hint.location)]:
+        check_place(message, position)
+    assert str(result).startswith("matches: " if result else "does not match: ")
 
 
-def check_place(message: str, place: Place) -> None:
+def check_place(message: str, place: NodeLocation) -> None:
     """The line and column point at the markup that the path ends in."""
     if place.kind in {"namespace", "document"}:
         return

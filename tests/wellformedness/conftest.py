@@ -11,8 +11,8 @@ import pytest
 from lxml import etree
 
 from twigcast import _core
-from twigcast.conversion import to_utf8
 from twigcast.errors import NeedsConversion, RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 Event = tuple[Any, ...]
 

@@ -16,7 +16,7 @@ from twigcast import Subscription, SubscriptionSet, check
 from twigcast.cli import app
 from twigcast.errors import MissingExtra, QueryLimitExceeded, QuerySyntaxError, UnsupportedQuery
 from twigcast.limits import Limits
-from twigcast.prolog import without_doctype
+from twigcast.reading.prolog import without_doctype
 from twigcast.xquery import saxon as saxon_module
 from twigcast.xquery.exchange import Request
 from twigcast.xquery.safety import refuse_unsafe

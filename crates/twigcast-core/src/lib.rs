@@ -4,37 +4,33 @@
 //! - [`vocabulary`]: names as integers; grows at registration, read-only while scanning
 //! - [`scan`]: bytes to [`document`], rejecting what is not well-formed
 //! - [`query`]: text to algebra
-//! - [`certainty`]: what can be told of a query without a message
+//! - [`analysis`]: what can be told of a query without a message
 //! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
 //! - [`explain`]: why a query matches a message, or not
-//! - [`extract`]: For-Where-Return results
+//! - [`rewrite`]: For-Where-Return results
 //! - [`stream`]: messages that travel parsed
-//! - [`packets`]: how they lie in what brokers send each other
 //! - [`engine`]: all of it behind one type
 //!
-//! [`instructions`]: what of it is made for several kinds of processor.
+//! [`util`]: structures that know nothing of queries. [`simd`]: what of it is made for several kinds of processor.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod automaton;
-pub mod certainty;
-mod chunked;
 pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
-pub mod extract;
-mod hashed;
-pub mod instructions;
 pub mod limits;
-mod local_names;
-pub mod packets;
 pub mod plan;
 pub mod predicate;
 pub mod query;
+pub mod rewrite;
 pub mod scan;
+pub mod simd;
 pub mod snapshot;
 pub mod stream;
 pub mod twig;
+pub mod util;
 pub mod vocabulary;

@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::local_names::{LocalNames, NameKey};
+use crate::util::packed_name::{LocalNames, PackedName};
 
 /// A namespace name (URI). Equal ids mean equal URIs, except [`NamespaceId::UNKNOWN`], which stands for every URI that
 /// no query mentions.
@@ -101,12 +101,12 @@ impl Vocabulary {
     /// The id of a local name that a message mentions.
     #[inline]
     pub fn local(&self, local: &[u8]) -> LocalId {
-        self.locals.find(NameKey::of(local), local)
+        self.locals.find(PackedName::of(local), local)
     }
 
     /// [`Self::local`] of a name with a known key.
     #[inline(always)]
-    pub(crate) fn local_of(&self, key: NameKey, local: &[u8]) -> LocalId {
+    pub(crate) fn local_of(&self, key: PackedName, local: &[u8]) -> LocalId {
         self.locals.find(key, local)
     }
 

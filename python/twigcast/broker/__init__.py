@@ -4,8 +4,9 @@ Its parts, from the inside out; each knows only those before it:
 
 - ``model``: what is stored and handed on, as plain values;
 - ``store``: keeps it (SQLite or PostgreSQL), behind one interface;
+- ``queues``: the queues of subscribers in memory, and leases;
 - ``hub``: the engine at work. Publishing with group commit, the population of subscriptions, replay, retention;
-- ``delivery``: from stored deliveries to subscribers: lanes, leases, streams, webhooks, WebSub, Atom;
+- ``delivery``: from stored deliveries to subscribers: webhooks, WebSub, Atom;
 - ``sources``: feeds that the broker reads by itself;
 - ``api`` and ``console``: HTTP in front.
 

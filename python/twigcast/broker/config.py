@@ -298,8 +298,8 @@ class Settings(BaseSettings, TenantLimits):
 
     def limits_of(self, tenant: Tenant) -> TenantLimits:
         """The limits of a tenant: its own, and the broker's for the rest."""
-        known = {name: getattr(self, name) for name in TenantLimits.model_fields}
-        return TenantLimits(**(known | {k: v for k, v in tenant.limits.items() if k in known}))
+        existing = {name: getattr(self, name) for name in TenantLimits.model_fields}
+        return TenantLimits(**(existing | {k: v for k, v in tenant.limits.items() if k in existing}))
 
 
 def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
@@ -323,7 +323,7 @@ def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Se
     try:
         return Settings(**{**from_file, **flags})
     except ValidationError as error:
-        raise ConfigError(_told(error, flags, from_file, file)) from None
+        raise ConfigError(_explanation(error, flags, from_file, file)) from None
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -335,8 +335,8 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: it is no TOML: {error}") from None
 
 
-def _refuse_unknown(given: Mapping[str, Any], where: str) -> None:
-    for name in given:
+def _refuse_unknown(supplied: Mapping[str, Any], where: str) -> None:
+    for name in supplied:
         if name not in Settings.model_fields:
             raise ConfigError(f"there is no setting {name!r} ({where})")
 
@@ -345,7 +345,9 @@ def _variable(name: str) -> str:
     return f"{ENVIRONMENT_PREFIX}{name.upper()}"
 
 
-def _told(error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None) -> str:
+def _explanation(
+    error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None
+) -> str:
     """The first mistake: which setting, from where, and what is wrong."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 
 class Scope(enum.StrEnum):
@@ -110,7 +110,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class RejectedMessage:
+class RejectedRecord:
     """A message that could not be processed: kept whole, with the reason."""
 
     id: int
@@ -157,7 +157,7 @@ class SubscriptionState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class StoredSubscription:
     """A standing query and where its results go."""
 
     id: int
@@ -165,7 +165,7 @@ class Subscription:
     tenant_id: int
     key: str
     query: str
-    lane_id: int
+    queue_id: int
     subscriber: str
     namespaces: Mapping[str, str] = field(default_factory=dict)
     dialect: Dialect = "xpath"
@@ -199,7 +199,7 @@ class NewSubscription:
 class NewQuery(NamedTuple):
     """Another query for a subscription that is there."""
 
-    subscription: Subscription
+    subscription: StoredSubscription
     query: str
     namespaces: Mapping[str, str]
     dialect: Dialect
@@ -227,11 +227,11 @@ class DeliveryId(NamedTuple):
         return cls(int(seq), int(subscription_id))
 
 
-class Delivery(NamedTuple):
+class QueuedDelivery(NamedTuple):
     """One message for one subscription, in a lane."""
 
     id: DeliveryId
-    lane_id: int
+    queue_id: int
     key: str
     """Of the subscription."""
     message: StoredMessage
@@ -249,7 +249,7 @@ class Delivery(NamedTuple):
 class NewDelivery(NamedTuple):
     """A delivery to be stored."""
 
-    lane_id: int
+    queue_id: int
     seq: int
     subscription_id: int
     payload: bytes | None

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from twigcast.broker.delivery.lanes import AtOnce
-from twigcast.broker.hub.metrics import Metrics
+from twigcast.broker.commit_listener import CommitListener
+from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import (
     Accepted,
-    Delivery,
     DeliveryId,
     DeliverySettings,
     NewQuery,
     NewSubscription,
-    RejectedMessage,
+    QueuedDelivery,
+    RejectedRecord,
+    StoredSubscription,
     Submission,
-    Subscription,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import LanePosition, Store, Transaction
+from twigcast.broker.queues.live import Offer
+from twigcast.broker.store.interface import QueuePosition, Store, Transaction
 
 T = TypeVar("T")
 
 
-class Watcher(Protocol):
-    """Something that acts on what has been stored: called in the event loop, after the commit; it does not block."""
-
-    def on_deliveries(self, lane_ids: Collection[int]) -> None:
-        """These lanes got deliveries. Lanes that are only pulled may be left out."""
-
-    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
-        """Subscriptions were added, replaced, paused, suspended or resumed (as they are now), or deleted."""
-
-    def on_revived(self, deliveries: Sequence[Delivery]) -> None:
-        """Dead letters are to be delivered again, beside what their lanes have pending."""
-
-
-class Broker(Protocol):
+class BrokerInterface(Protocol):
     """A running broker, for one event loop. All methods are safe to call from its tasks.
 
     Every change goes through the hub's one writing thread in the order of the calls, many in one commit; the call
@@ -57,7 +45,7 @@ class Broker(Protocol):
         Acknowledgements are still taken.
         """
 
-    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
+    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
         """Store messages durably, matched and with their deliveries. A rejected one is stored as such.
 
         Raises:
@@ -66,7 +54,7 @@ class Broker(Protocol):
             Stopping: The broker is being stopped.
         """
 
-    async def subscribe(self, new: Sequence[NewSubscription]) -> list[Subscription | Exception]:
+    async def subscribe(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
         """Add subscriptions; for each that is refused the QueryError, Conflict, TooMany or UrlRefused.
 
         They count from the next message on; a replay goes on in the background.
@@ -74,13 +62,13 @@ class Broker(Protocol):
 
     async def replace(
         self,
-        subscription: Subscription,
+        subscription: StoredSubscription,
         *,
         query: str,
         namespaces: Mapping[str, str],
         dialect: str,
         delivery: DeliverySettings,
-    ) -> Subscription:
+    ) -> StoredSubscription:
         """Give a subscription another query or delivery, from the next message on.
 
         Raises:
@@ -94,35 +82,35 @@ class Broker(Protocol):
         """
 
     async def set_state(
-        self, subscription: Subscription, state: SubscriptionState, reason: str | None = None
-    ) -> Subscription:
+        self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
+    ) -> StoredSubscription:
         """Pause, suspend or resume a subscription."""
 
-    async def unsubscribe(self, subscription: Subscription) -> None:
+    async def unsubscribe(self, subscription: StoredSubscription) -> None:
         """Delete a subscription with what it has pending."""
 
-    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[Delivery]:
+    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         """Lease deliveries of a lane for ``visibility`` seconds, waiting up to ``wait`` seconds for the first.
 
         While a delivery is leased, later ones of its subscription are not handed out: order holds. A lease that ends
         without acknowledgement makes it available again, marked as redelivered. Leases do not outlive the process.
         """
 
-    async def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge deliveries that were pulled or streamed."""
 
-    async def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
+    async def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
         """Acknowledge all deliveries of a lane up to a message."""
 
-    async def acknowledge_lanes(self, marks: Mapping[int, int]) -> None:
+    async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
         """Acknowledge all deliveries of many lanes, each up to a message."""
 
-    async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
+    async def release(self, queue_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
 
-    def listen(
-        self, lane_id: int, after: LanePosition | None = None, *, at_once: AtOnce | None = None
-    ) -> AsyncIterator[list[Delivery]]:
+    def read_queue(
+        self, queue_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
+    ) -> AsyncIterator[list[QueuedDelivery]]:
         """The deliveries of a lane, in order, as they come, in groups; from what is pending, or after a position.
 
         Memory is bounded: a listener that does not keep up is fed from the store when it asks again. With ``at_once``,
@@ -130,10 +118,10 @@ class Broker(Protocol):
         taken comes in the iteration.
         """
 
-    async def bury(self, deliveries: Sequence[tuple[Delivery, int, str]]) -> list[int]:
+    async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
         """Give deliveries up, each with the attempts made and the reason: they become dead letters; their ids."""
 
-    async def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         """Deliver dead letters again; watchers are told, and acknowledge or bury them."""
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
@@ -143,7 +131,7 @@ class Broker(Protocol):
         An error that it raises is raised here; nothing of it is stored then, and the others are not affected.
         """
 
-    def watch(self, watcher: Watcher) -> None:
+    def add_listener(self, listener: CommitListener) -> None:
         """Tell a watcher from now on."""
 
     async def tenants_changed(self) -> None:

@@ -28,17 +28,17 @@ from prometheus_client import CollectorRegistry
 from twigcast.broker import logs
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
-from twigcast.broker.api.context import Context
+from twigcast.broker.api.context import ApiContext
 from twigcast.broker.api.metrics import fill
-from twigcast.broker.api.outward_metrics import OutwardCollector
+from twigcast.broker.api.outbound_metrics import OutboundCollector
 from twigcast.broker.api.websub import websub_router
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import ConfigError, Settings
 from twigcast.broker.console import console_router
 from twigcast.broker.hub import interpreter
-from twigcast.broker.hub.options import HubOptions
-from twigcast.broker.outward import Outward, OutwardSettings
+from twigcast.broker.options import HubOptions
+from twigcast.broker.outbound import OutboundServices, OutboundSettings
 from twigcast.broker.protocol import Protocol
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.broker.store.open import open_store
 from twigcast.broker.tokens import first_start
@@ -68,21 +68,21 @@ class Service:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
-        self.broker: RunningBroker
+        self.broker: Broker
         self.overlay: Overlay | None = None
-        self.outward: Outward
+        self.outward: OutboundServices
         self.app: FastAPI
 
     @property
-    def context(self) -> Context:
+    def context(self) -> ApiContext:
         """What its routes share."""
-        found: Context = self.app.state.context
-        return found
+        result: ApiContext = self.app.state.context
+        return result
 
     async def start(self) -> None:
         """Load the subscriptions, and begin to work."""
         settings = self._settings
-        self.broker = RunningBroker(self._store, options_of(settings))
+        self.broker = Broker(self._store, options_of(settings))
         await self.broker.start()
         # Before anything is published, so that nothing is missed that others want.
         try:
@@ -90,8 +90,8 @@ class Service:
         except BaseException:
             await self.broker.stop()
             raise
-        chosen = OutwardSettings.of(settings)
-        self.outward = outward = Outward(self.broker, chosen)
+        chosen = OutboundSettings.of(settings)
+        self.outward = outward = OutboundServices(self.broker, chosen)
         await outward.start()
         routers = [feed_router(outward.capabilities), websub_router(outward.websub)]
         if settings.console:
@@ -99,7 +99,7 @@ class Service:
         self.app = create_app(self.broker, settings, chosen.policy, routers)
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
-        self.context.registry.register(OutwardCollector(outward))
+        self.context.registry.register(OutboundCollector(outward))
         if self.overlay is not None:
             self.context.overlay = self.overlay
             _count(self.context.registry, self.overlay)
@@ -118,7 +118,7 @@ class Service:
         await self.broker.stop()
 
 
-async def _overlay(settings: Settings, broker: RunningBroker) -> Overlay | None:
+async def _overlay(settings: Settings, broker: Broker) -> Overlay | None:
     """The overlay that the settings ask for, begun; what it is made of is loaded only then.
 
     Raises:
@@ -127,7 +127,7 @@ async def _overlay(settings: Settings, broker: RunningBroker) -> Overlay | None:
     """
     if not settings.join and settings.overlay_listen is None:
         return None
-    from twigcast.broker.overlay.onyx import make_node
+    from twigcast.broker.overlay.broker_node import make_node
     from twigcast.broker.overlay.service import Overlay
     from twigcast.broker.overlay.settings import OverlaySettings
 
@@ -237,9 +237,9 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
 def _allow_connections() -> None:
     """Have as many files open as the system lets a process: each subscriber that listens is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES_WANTED if most == resource.RLIM_INFINITY else min(most, _FILES_WANTED)
-    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    requested = _FILES_WANTED if most == resource.RLIM_INFINITY else min(most, _FILES_WANTED)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < requested:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (requested, most))
 
 
 async def _serve(settings: Settings, store: Store, listener: socket.socket, token_file: Path | None) -> None:
@@ -277,19 +277,19 @@ def listening_socket(settings: Settings) -> socket.socket:
         )[0]
     except OSError as error:
         raise ConfigError(f"the setting 'host' cannot be used: {host}: {error.strerror}") from None
-    found = socket.socket(family, kind, protocol)
+    result = socket.socket(family, kind, protocol)
     try:
         # A broker that is started again does not wait for connections of the last one to time out.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
+        result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        result.bind(address)
         # Who comes while subscriptions are loaded waits; who wants the same address is told at once.
-        found.listen(_BACKLOG)
+        result.listen(_BACKLOG)
     except OSError as error:
-        found.close()
+        result.close()
         raise ConfigError(
             f"it cannot listen on {host} port {port}: {error.strerror}; another one is given with --port"
         ) from None
-    return found
+    return result
 
 
 def _address(listener: socket.socket) -> str:

@@ -11,20 +11,20 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from twigcast.broker.errors import BrokerError
-from twigcast.broker.model import Accepted, Delivery, RejectedMessage, Submission
+from twigcast.broker.model import Accepted, QueuedDelivery, RejectedRecord, Submission
 
 _REMEMBERED_MAX: Final = 10_000
 
 
-class Publication(Protocol):
+class PublicationTrace(Protocol):
     """A publication that is going on."""
 
-    def done(self, outcomes: Sequence[Accepted | RejectedMessage]) -> None:
+    def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
         """It is stored."""
 
 
 class _Untraced:
-    def done(self, outcomes: Sequence[Accepted | RejectedMessage]) -> None:
+    def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
         pass
 
 
@@ -33,7 +33,7 @@ class _Traced:
         self._owner = owner
         self._span = span
 
-    def done(self, outcomes: Sequence[Accepted | RejectedMessage]) -> None:
+    def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
         accepted = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
         self._span.set_attribute("twigcast.accepted", len(accepted))
         self._span.set_attribute("twigcast.rejected", len(outcomes) - len(accepted))
@@ -86,7 +86,7 @@ class Tracing:
             provider.shutdown()
 
     @contextmanager
-    def publishing(self, submissions: Sequence[Submission]) -> Iterator[Publication]:
+    def publishing(self, submissions: Sequence[Submission]) -> Iterator[PublicationTrace]:
         """The span ``publish`` around a publication, with ``commit`` in it."""
         if self._tracer is None:
             yield _UNTRACED
@@ -109,7 +109,7 @@ class Tracing:
         while len(self._publications) > _REMEMBERED_MAX:
             del self._publications[next(iter(self._publications))]
 
-    def handed_over(self, deliveries: Sequence[Delivery], how: str) -> None:
+    def handed_over(self, deliveries: Sequence[QueuedDelivery], how: str) -> None:
         """Make the span ``hand-over`` of deliveries that were just handed to their subscriber."""
         if self._tracer is None:
             return

@@ -21,9 +21,9 @@ from twigcast.cli.deliver import deliver
 from twigcast.cli.explain import explain
 from twigcast.cli.match import match
 from twigcast.cli.pipeline import pipeline
-from twigcast.experiments import commands as experiments_commands
-from twigcast.overlay import commands as overlay_commands
-from twigcast.workload import commands as workload_commands
+from twigcast.lab.experiments import commands as experiments_commands
+from twigcast.lab.overlays import commands as overlay_commands
+from twigcast.lab.workload import commands as workload_commands
 
 app = typer.Typer(
     name="twigcast",

@@ -13,8 +13,9 @@ from twigcast.cli import common
 from twigcast.errors import DuplicateKey, QueryError, SubscriptionFileError, TwigcastError
 from twigcast.query_check import QueryReport
 from twigcast.query_check import check as check_query
-from twigcast.subscription_files import Row, is_snapshot, read_subscriptions
-from twigcast.subscriptions import Subscription, SubscriptionSet
+from twigcast.registration import Subscription
+from twigcast.subscription_files import SubscriptionFileRow, is_snapshot, read_subscriptions
+from twigcast.subscriptions import SubscriptionSet
 
 
 def check(
@@ -72,7 +73,7 @@ def _from_file(path: Path) -> Iterator[_Asked]:
         yield from (_Asked(key, kept[key]) for key in kept)
         return
     for row in read_subscriptions(path):
-        if isinstance(row, Row):
+        if isinstance(row, SubscriptionFileRow):
             yield _Asked(f"{name}:{row.line}: {row.subscription.key}", row.subscription)
         else:
             yield _Asked("", row)
@@ -123,13 +124,13 @@ def _show(asked: _Asked, outcome: QueryReport | TwigcastError, *, as_json: bool)
 
 
 def _as_dict(asked: _Asked, outcome: QueryReport | TwigcastError) -> dict[str, object]:
-    known: dict[str, object] = {}
+    existing: dict[str, object] = {}
     if isinstance(asked.subscription, Subscription):
-        known = {"key": asked.subscription.key} if asked.label else {}
-        known["query"] = asked.subscription.query
+        existing = {"key": asked.subscription.key} if asked.label else {}
+        existing["query"] = asked.subscription.query
     if isinstance(outcome, TwigcastError):
-        return known | {"error": outcome.details()}
-    return known | {
+        return existing | {"error": outcome.details()}
+    return existing | {
         "normal_form": outcome.normal_form,
         "route": outcome.route,
         "reason": outcome.reason,

@@ -13,12 +13,13 @@ from typing import Annotated, Final, ParamSpec
 
 import typer
 
-from twigcast.characters import half_pair
 from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
-from twigcast.messages import Message, read_messages
+from twigcast.reading.messages import Message, read_messages
+from twigcast.reading.text import half_pair
+from twigcast.registration import Dialect
 from twigcast.subscription_files import load_subscriptions
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 NOTHING_MATCHED: Final = 1
 BAD_USAGE: Final = 2
@@ -29,7 +30,7 @@ READER_GONE: Final = 141
 P = ParamSpec("P")
 
 
-class OnBad(StrEnum):
+class OnBadSubscription(StrEnum):
     """What to do about subscriptions that are refused."""
 
     FAIL = "fail"
@@ -117,7 +118,8 @@ WholeOption = Annotated[
     bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
 ]
 OnBadOption = Annotated[
-    OnBad, typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them.")
+    OnBadSubscription,
+    typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them."),
 ]
 ErrorsOption = Annotated[
     ErrorFormat, typer.Option("--errors", help="How rejected messages are told, on standard error.")
@@ -200,14 +202,16 @@ def complain(text: str) -> None:
 # --- subscriptions and messages ---------------------------------------------------------------------------------------
 
 
-def load(path: Path, *, namespaces: list[str] | None, dialect: DialectName, on_bad: OnBad) -> SubscriptionSet:
+def load(
+    path: Path, *, namespaces: list[str] | None, dialect: DialectName, on_bad: OnBadSubscription
+) -> SubscriptionSet:
     """The subscriptions of a file. Refused ones are told, and end the command unless they are to be skipped.
 
     Raises:
         RefusedSubscriptions: Some were refused.
     """
     subscriptions, refused = load_subscriptions(path, namespaces=parse_namespaces(namespaces), dialect=dialect.dialect)
-    if refused and on_bad is OnBad.FAIL:
+    if refused and on_bad is OnBadSubscription.FAIL:
         raise RefusedSubscriptions([(row.label, row.error) for row in refused])
     for row in refused:
         complain(f"left out: {row}")
@@ -215,7 +219,7 @@ def load(path: Path, *, namespaces: list[str] | None, dialect: DialectName, on_b
 
 
 @dataclass(slots=True)
-class Inbox:
+class MessageInput:
     """The messages that a command is given; keeps count, and tells of those that are rejected."""
 
     arguments: list[str]

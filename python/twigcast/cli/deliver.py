@@ -11,8 +11,8 @@ import typer
 
 from twigcast.answers import Delivery
 from twigcast.cli import common
-from twigcast.conversion import to_utf8
 from twigcast.errors import OutputError, RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 
 def deliver(
@@ -29,7 +29,7 @@ def deliver(
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
-    on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
+    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
     r"""Write what each subscriber gets of each message.
@@ -48,7 +48,7 @@ def deliver(
     """
     wrapping = common.parse_envelope(envelope, namespace, query=envelope_query)
     population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
-    inbox = common.Inbox(messages, record, include, errors)
+    inbox = common.MessageInput(messages, record, include, errors)
     with _open_output(output) as out:
         for message in inbox:
             try:

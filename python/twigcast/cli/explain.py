@@ -8,8 +8,8 @@ import typer
 from twigcast.cli import common
 from twigcast.errors import RejectedMessage
 from twigcast.explanation import explain as explain_query
+from twigcast.registration import Subscription
 from twigcast.subscription_files import find_subscription
-from twigcast.subscriptions import Subscription
 
 
 def explain(
@@ -42,19 +42,19 @@ def explain(
     """
     asked = _asked(query, subscriptions, key)
     namespaces = {**common.parse_namespaces(namespace), **asked.namespaces}
-    inbox = common.Inbox(messages, record, include, errors)
+    inbox = common.MessageInput(messages, record, include, errors)
     for message in inbox:
         try:
-            found = explain_query(
+            result = explain_query(
                 asked.query, message.xml, namespaces=namespaces, dialect=asked.dialect or dialect.dialect
             )
         except RejectedMessage as error:
             inbox.reject(message.id, error)
             continue
         if as_json:
-            print(common.as_json({"message": message.id, **found.as_dict()}))
+            print(common.as_json({"message": message.id, **result.as_dict()}))
         else:
-            print(f"{message.id} {found}")
+            print(f"{message.id} {result}")
     return inbox.status
 
 

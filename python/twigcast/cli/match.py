@@ -19,7 +19,7 @@ def match(
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
-    on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
+    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
     r"""Tell which subscriptions each message matches, as JSON lines.
@@ -34,25 +34,25 @@ def match(
     Exit status: 0 done, 1 nothing matched, 2 bad usage or query, 3 some messages rejected.
     """
     population = common.load(subscriptions, namespaces=namespace, dialect=dialect, on_bad=on_bad_subscription)
-    inbox = common.Inbox(messages, record, include, errors)
+    inbox = common.MessageInput(messages, record, include, errors)
     matched = False
     for message in inbox:
         try:
-            found = population.match(message.xml)
+            result = population.match(message.xml)
         except RejectedMessage as error:
             inbox.reject(message.id, error)
             continue
-        matched = matched or bool(found)
-        sys.stdout.write("".join(_lines(found, message.id, nodes=nodes)))
-        inbox.tell_undecided(message.id, found.undecided)
+        matched = matched or bool(result)
+        sys.stdout.write("".join(_lines(result, message.id, nodes=nodes)))
+        inbox.tell_undecided(message.id, result.undecided)
     return inbox.status or (0 if matched else common.NOTHING_MATCHED)
 
 
-def _lines(found: Match, message_id: str, *, nodes: bool) -> list[str]:
+def _lines(results: Match, message_id: str, *, nodes: bool) -> list[str]:
     head = f'{{"message": {_quoted(message_id)}, "key": '
     if nodes:
-        return [f'{head}{_quoted(key)}, "nodes": {count}}}\n' for key, count in found.node_counts().items()]
-    return [f"{head}{_quoted(key)}}}\n" for key in found.keys]
+        return [f'{head}{_quoted(key)}, "nodes": {count}}}\n' for key, count in results.node_counts().items()]
+    return [f"{head}{_quoted(key)}}}\n" for key in results.keys]
 
 
 @lru_cache(maxsize=1 << 20)

@@ -38,7 +38,7 @@ def pipeline(
     include: common.IncludeOption = None,
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
-    on_bad_subscription: common.OnBadOption = common.OnBad.FAIL,
+    on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     checkpoint: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where a stream remembers how far it is.", show_default="in the output"),
@@ -65,7 +65,7 @@ def pipeline(
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    from twigcast.spark import Terminal, run_pipeline
+    from twigcast.spark import TerminalReporter, run_pipeline
 
     if once and not stream:
         raise typer.BadParameter("it goes with --stream", param_hint="--once")
@@ -87,7 +87,7 @@ def pipeline(
         checkpoint=checkpoint,
         interval_seconds=interval,
         files_per_batch=files_per_batch,
-        reporter=Terminal(advice=common.advice),
+        reporter=TerminalReporter(advice=common.advice),
     )
     print(summary.table())
     return common.SOME_REJECTED if summary.rejected else 0

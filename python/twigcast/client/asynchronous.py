@@ -12,9 +12,9 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 from twigcast.client import calls, transport
-from twigcast.client.calls import Call, Start
+from twigcast.client.calls import ApiRequest, Start
 from twigcast.client.errors import Unreachable
-from twigcast.client.events import EventParser, Seen
+from twigcast.client.events import EventParser, ReceivedEvents
 from twigcast.client.lines import as_lines
 from twigcast.client.transport import Retries
 from twigcast.client.values import (
@@ -32,7 +32,7 @@ from twigcast.client.values import (
     Webhook,
 )
 from twigcast.errors import TwigcastError
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class AsyncClient:
     ) -> None:
         await self.aclose()
 
-    async def _do(self, call: Call[T]) -> T:
+    async def _do(self, call: ApiRequest[T]) -> T:
         failed = 0
         sent = transport.arguments(call)
         sent["url"] = self._url + call.path
@@ -254,11 +254,11 @@ class AsyncClient:
             dialect: Of ``query``.
         """
         asked = (query, key, subscriber, xml, seq, message, namespaces, dialect)
-        found, after = await self._do(calls.explain(*asked))
+        result, after = await self._do(calls.explain(*asked))
         while after is not None:
             more, after = await self._do(calls.explain(*asked, after))
-            found += more
-        return found
+            result += more
+        return result
 
     # Deliveries
 
@@ -321,7 +321,7 @@ class AsyncClient:
             last: Id of the last delivery that is done, when this goes on with an earlier stream.
             automatic: Leave it to the broker to take what it has sent as done.
         """
-        seen = Seen(last)
+        seen = ReceivedEvents(last)
         failed = 0
         while True:
             try:
@@ -336,7 +336,9 @@ class AsyncClient:
                     raise
             await asyncio.sleep(self._retries.wait(max(failed, 1), None))
 
-    async def _connection(self, subscriber: str, seen: Seen, *, automatic: bool) -> AsyncGenerator[Delivery, None]:
+    async def _connection(
+        self, subscriber: str, seen: ReceivedEvents, *, automatic: bool
+    ) -> AsyncGenerator[Delivery, None]:
         query = {"subscriber": subscriber, "ack": "auto" if automatic else "explicit"}
         timeout = httpx2.Timeout(transport.SILENCE_SECONDS, connect=transport.CONNECT_SECONDS)
         url = f"{self._url}/deliveries/stream"
@@ -354,7 +356,7 @@ class AsyncClient:
             raise transport.unreachable(self._url, error) from error
 
     async def _events(
-        self, response: httpx2.Response, subscriber: str, seen: Seen, *, automatic: bool
+        self, response: httpx2.Response, subscriber: str, seen: ReceivedEvents, *, automatic: bool
     ) -> AsyncGenerator[Delivery, None]:
         parser = EventParser()
         acks = _Acks(self, subscriber, seen, is_on=not automatic)
@@ -396,7 +398,7 @@ def _numbers(dead_letters: Sequence[DeadLetter | int]) -> list[int]:
 class _Acks:
     """Acknowledges what is done, in groups."""
 
-    def __init__(self, client: AsyncClient, subscriber: str, seen: Seen, *, is_on: bool) -> None:
+    def __init__(self, client: AsyncClient, subscriber: str, seen: ReceivedEvents, *, is_on: bool) -> None:
         self._client = client
         self._subscriber = subscriber
         self._seen = seen

@@ -29,7 +29,7 @@ from twigcast.client.values import (
     Subscription,
     Webhook,
 )
-from twigcast.subscriptions import Dialect
+from twigcast.registration import Dialect
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ Start = Literal["now"] | int | datetime | str
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class ApiRequest(Generic[T]):
     """A request."""
 
     method: str
@@ -76,58 +76,62 @@ def _segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def _given(**members: Any) -> dict[str, Any]:
+def _present(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
 # --- publishing -------------------------------------------------------------------------------------------------------
 
 
-def publish(xml: bytes | str, message_id: str | None, source: str | None, charset: str | None) -> Call[Accepted]:
+def publish(xml: bytes | str, message_id: str | None, source: str | None, charset: str | None) -> ApiRequest[Accepted]:
     """Publish one message. It always has an id, so that it may be sent again when the answer was lost."""
     content = xml.encode() if isinstance(xml, str) else xml
     charset = "utf-8" if isinstance(xml, str) else charset
-    return Call(
+    return ApiRequest(
         "POST",
         "/messages",
         Accepted.of,
-        _given(id=message_id or str(uuid.uuid4()), source=source),
+        _present(id=message_id or str(uuid.uuid4()), source=source),
         content=content,
         content_type="application/xml" + (f"; charset={charset}" if charset else ""),
     )
 
 
-def publish_many(messages: Iterable[Publication | bytes | str], source: str | None) -> Call[list[Accepted | Rejected]]:
+def publish_many(
+    messages: Iterable[Publication | bytes | str], source: str | None
+) -> ApiRequest[list[Accepted | Rejected]]:
     """Publish a batch."""
     lines = [json.dumps(_line(item)) for item in messages]
-    return Call(
+    return ApiRequest(
         "POST",
         "/messages",
-        lambda found: [
-            Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in found["results"]
+        lambda result: [
+            Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in result["results"]
         ],
-        _given(source=source),
+        _present(source=source),
         content="\n".join(lines).encode(),
         content_type=LINES,
     )
 
 
 def _line(item: Publication | bytes | str) -> dict[str, Any]:
-    wanted = item if isinstance(item, Publication) else Publication(item)
-    members = _given(id=wanted.id or str(uuid.uuid4()), source=wanted.source)
-    if isinstance(wanted.xml, str):
-        return members | {"xml": wanted.xml}
-    return members | {"xml_base64": base64.b64encode(wanted.xml).decode()}
+    requested = item if isinstance(item, Publication) else Publication(item)
+    members = _present(id=requested.id or str(uuid.uuid4()), source=requested.source)
+    if isinstance(requested.xml, str):
+        return members | {"xml": requested.xml}
+    return members | {"xml_base64": base64.b64encode(requested.xml).decode()}
 
 
-def messages(after: int, limit: int, source: str | None, *, xml: bool) -> Call[Messages]:
+def messages(after: int, limit: int, source: str | None, *, xml: bool) -> ApiRequest[Messages]:
     """List messages."""
-    return Call("GET", "/messages", Messages.of, _given(after=after, limit=limit, source=source, xml=str(xml).lower()))
+    return ApiRequest(
+        "GET", "/messages", Messages.of, _present(after=after, limit=limit, source=source, xml=str(xml).lower())
+    )
 
 
-def message(seq: int) -> Call[Message]:
+def message(seq: int) -> ApiRequest[Message]:
     """Get a message."""
-    return Call("GET", f"/messages/{seq}", Message.of)
+    return ApiRequest("GET", f"/messages/{seq}", Message.of)
 
 
 # --- subscriptions ----------------------------------------------------------------------------------------------------
@@ -141,12 +145,12 @@ def subscribe(
     subscriber: str | None,
     webhook: Webhook | None,
     start: Start,
-) -> Call[Subscription]:
+) -> ApiRequest[Subscription]:
     """Subscribe."""
-    body = _wanted(query, namespaces, dialect, subscriber, webhook) | {"key": key}
+    body = _subscription_fields(query, namespaces, dialect, subscriber, webhook) | {"key": key}
     if start != "now":
         body["from"] = _start(start)
-    return Call("POST", "/subscriptions", Subscription.of, body=body, repeatable=False, asked=query)
+    return ApiRequest("POST", "/subscriptions", Subscription.of, body=body, repeatable=False, asked=query)
 
 
 def replace(
@@ -156,13 +160,13 @@ def replace(
     dialect: Dialect | None,
     subscriber: str | None,
     webhook: Webhook | None,
-) -> Call[Subscription]:
+) -> ApiRequest[Subscription]:
     """Replace a subscription, or make it."""
-    body = _wanted(query, namespaces, dialect, subscriber, webhook)
-    return Call("PUT", f"/subscriptions/{_segment(key)}", Subscription.of, body=body, asked=query)
+    body = _subscription_fields(query, namespaces, dialect, subscriber, webhook)
+    return ApiRequest("PUT", f"/subscriptions/{_segment(key)}", Subscription.of, body=body, asked=query)
 
 
-def _wanted(
+def _subscription_fields(
     query: str,
     namespaces: Mapping[str, str] | None,
     dialect: Dialect | None,
@@ -171,8 +175,8 @@ def _wanted(
 ) -> dict[str, Any]:
     delivery = None
     if webhook is not None:
-        delivery = _given(kind="webhook", url=webhook.url, secret=webhook.secret)
-    return _given(
+        delivery = _present(kind="webhook", url=webhook.url, secret=webhook.secret)
+    return _present(
         query=query,
         namespaces=None if namespaces is None else dict(namespaces),
         dialect=dialect,
@@ -187,34 +191,36 @@ def _start(start: Start) -> dict[str, Any]:
     return {"after": start} if isinstance(start, int) else {"message": start}
 
 
-def subscription(key: str) -> Call[Subscription]:
+def subscription(key: str) -> ApiRequest[Subscription]:
     """Get a subscription."""
-    return Call("GET", f"/subscriptions/{_segment(key)}", Subscription.of)
+    return ApiRequest("GET", f"/subscriptions/{_segment(key)}", Subscription.of)
 
 
-def subscriptions(after: str | None, limit: int, subscriber: str | None) -> Call[tuple[list[Subscription], str | None]]:
+def subscriptions(
+    after: str | None, limit: int, subscriber: str | None
+) -> ApiRequest[tuple[list[Subscription], str | None]]:
     """List subscriptions: a page, and where the next one begins."""
-    return Call(
+    return ApiRequest(
         "GET",
         "/subscriptions",
-        lambda found: ([Subscription.of(item) for item in found["subscriptions"]], found["next"]),
-        _given(after=after, limit=limit, subscriber=subscriber),
+        lambda result: ([Subscription.of(item) for item in result["subscriptions"]], result["next"]),
+        _present(after=after, limit=limit, subscriber=subscriber),
     )
 
 
-def change_state(key: str, verb: Literal["pause", "resume"]) -> Call[Subscription]:
+def change_state(key: str, verb: Literal["pause", "resume"]) -> ApiRequest[Subscription]:
     """Pause or resume a subscription."""
-    return Call("POST", f"/subscriptions/{_segment(key)}/{verb}", Subscription.of)
+    return ApiRequest("POST", f"/subscriptions/{_segment(key)}/{verb}", Subscription.of)
 
 
-def unsubscribe(key: str) -> Call[None]:
+def unsubscribe(key: str) -> ApiRequest[None]:
     """Delete a subscription."""
-    return Call("DELETE", f"/subscriptions/{_segment(key)}", nothing, repeatable=False)
+    return ApiRequest("DELETE", f"/subscriptions/{_segment(key)}", nothing, repeatable=False)
 
 
-def import_subscriptions(lines: bytes, *, replace: bool) -> Call[Imported]:
+def import_subscriptions(lines: bytes, *, replace: bool) -> ApiRequest[Imported]:
     """Subscribe many times."""
-    return Call(
+    return ApiRequest(
         "POST",
         "/subscriptions/import",
         _imported,
@@ -235,9 +241,9 @@ def _imported(answer: bytes) -> Imported:
     return Imported(**counts, errors=errors)
 
 
-def export_subscriptions() -> Call[list[dict[str, Any]]]:
+def export_subscriptions() -> ApiRequest[list[dict[str, Any]]]:
     """All subscriptions, as an import takes them."""
-    return Call(
+    return ApiRequest(
         "GET",
         "/subscriptions/export",
         lambda answer: [json.loads(line) for line in answer.splitlines()],
@@ -249,10 +255,10 @@ def export_subscriptions() -> Call[list[dict[str, Any]]]:
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-def check(query: str, namespaces: Mapping[str, str] | None, dialect: Dialect | None) -> Call[QueryReport]:
+def check(query: str, namespaces: Mapping[str, str] | None, dialect: Dialect | None) -> ApiRequest[QueryReport]:
     """Check a query."""
-    body = _given(query=query, namespaces=None if namespaces is None else dict(namespaces), dialect=dialect)
-    return Call("POST", "/check", QueryReport.of, body=body, asked=query)
+    body = _present(query=query, namespaces=None if namespaces is None else dict(namespaces), dialect=dialect)
+    return ApiRequest("POST", "/check", QueryReport.of, body=body, asked=query)
 
 
 def explain(
@@ -265,9 +271,9 @@ def explain(
     namespaces: Mapping[str, str] | None,
     dialect: Dialect | None,
     after: str | None = None,
-) -> Call[tuple[list[Explanation], str | None]]:
+) -> ApiRequest[tuple[list[Explanation], str | None]]:
     """Explain why queries match a message or not; with the explanations, where the next page begins."""
-    body = _given(
+    body = _present(
         query=query,
         key=key,
         subscriber=subscriber,
@@ -278,10 +284,10 @@ def explain(
         namespaces=None if namespaces is None else dict(namespaces),
         dialect=dialect,
     )
-    return Call(
+    return ApiRequest(
         "POST",
         "/explain",
-        lambda found: ([Explanation(**item) for item in found["explanations"]], found["next"]),
+        lambda result: ([Explanation(**item) for item in result["explanations"]], result["next"]),
         body=body,
         asked=query,
     )
@@ -290,49 +296,49 @@ def explain(
 # --- deliveries -------------------------------------------------------------------------------------------------------
 
 
-def pull(subscriber: str, wait: float, limit: int, visibility: float | None) -> Call[list[Delivery]]:
+def pull(subscriber: str, wait: float, limit: int, visibility: float | None) -> ApiRequest[list[Delivery]]:
     """Pull deliveries. What an answer that was lost held comes again when its visibility ends."""
-    return Call(
+    return ApiRequest(
         "GET",
         "/deliveries",
-        lambda found: [Delivery.of(item) for item in found["deliveries"]],
-        _given(subscriber=subscriber, wait=wait, limit=limit, visibility=visibility),
+        lambda result: [Delivery.of(item) for item in result["deliveries"]],
+        _present(subscriber=subscriber, wait=wait, limit=limit, visibility=visibility),
         seconds=wait,
     )
 
 
-def acknowledge(subscriber: str, ids: Sequence[str]) -> Call[None]:
+def acknowledge(subscriber: str, ids: Sequence[str]) -> ApiRequest[None]:
     """Acknowledge deliveries."""
-    return Call("POST", "/deliveries/ack", nothing, body={"subscriber": subscriber, "ids": list(ids)})
+    return ApiRequest("POST", "/deliveries/ack", nothing, body={"subscriber": subscriber, "ids": list(ids)})
 
 
-def acknowledge_up_to(subscriber: str, delivery: str) -> Call[None]:
+def acknowledge_up_to(subscriber: str, delivery: str) -> ApiRequest[None]:
     """Acknowledge all deliveries up to one."""
-    return Call("POST", "/deliveries/ack", nothing, body={"subscriber": subscriber, "up_to": delivery})
+    return ApiRequest("POST", "/deliveries/ack", nothing, body={"subscriber": subscriber, "up_to": delivery})
 
 
-def give_back(subscriber: str, ids: Sequence[str], delay: float) -> Call[None]:
+def give_back(subscriber: str, ids: Sequence[str], delay: float) -> ApiRequest[None]:
     """Give pulled deliveries back."""
     body = {"subscriber": subscriber, "ids": list(ids), "delay": delay}
-    return Call("POST", "/deliveries/nack", nothing, body=body)
+    return ApiRequest("POST", "/deliveries/nack", nothing, body=body)
 
 
-def dead_letters(before: int | None, limit: int, key: str | None) -> Call[list[DeadLetter]]:
+def dead_letters(before: int | None, limit: int, key: str | None) -> ApiRequest[list[DeadLetter]]:
     """List dead letters."""
-    return Call(
+    return ApiRequest(
         "GET",
         "/dead-letters",
-        lambda found: [DeadLetter.of(item) for item in found["dead_letters"]],
-        _given(before=before, limit=limit, key=key),
+        lambda result: [DeadLetter.of(item) for item in result["dead_letters"]],
+        _present(before=before, limit=limit, key=key),
     )
 
 
-def dead_letters_do(verb: Literal["retry", "delete"], numbers: Sequence[int]) -> Call[int]:
+def dead_letters_do(verb: Literal["retry", "delete"], numbers: Sequence[int]) -> ApiRequest[int]:
     """Retry or remove dead letters."""
-    return Call(
+    return ApiRequest(
         "POST",
         f"/dead-letters/{verb}",
-        lambda found: int(found["count"]),
+        lambda result: int(result["count"]),
         body={"dead_letters": list(numbers)},
         repeatable=False,
     )

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
-from twigcast.subscriptions import Subscription
+from twigcast.registration import Subscription
 
 SEED: Final = 7
 DELIVERIES_SHOWN: Final = 3
@@ -89,8 +89,8 @@ def report(output: Path) -> Iterator[str]:
     rejected = pq.read_table(output / "rejected").to_pylist()
     yield f"\nAll {len(rejected):,} rejected messages:"
     for row in sorted(rejected, key=lambda row: str(row["message_id"])):
-        place = "" if row["line"] is None else f"line {row['line']}, column {row['column']}: "
-        yield f"  {row['message_id']}: {place}{row['reason']}"
+        position = "" if row["line"] is None else f"line {row['line']}, column {row['column']}: "
+        yield f"  {row['message_id']}: {position}{row['reason']}"
     yield f"\nParquet for everything: {output}/matches, {output}/deliveries, {output}/rejected; {output}/summary.json"
 
 

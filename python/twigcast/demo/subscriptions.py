@@ -21,7 +21,7 @@ from twigcast.demo.vocabulary import (
     TOPICS,
     URGENCIES,
 )
-from twigcast.subscriptions import Subscription
+from twigcast.registration import Subscription
 
 SUBSCRIPTIONS: Final = 1_000
 """How many subscriptions there are."""

@@ -5,6 +5,6 @@ The engine itself takes the query apart and evaluates each part, so an explanati
 What lives where: ``explainer``: asking for an explanation; ``rendering``: an explanation as text.
 """
 
-from twigcast.explanation.explainer import Explanation, Hint, Place, explain
+from twigcast.explanation.explainer import Explanation, Hint, NodeLocation, explain
 
-__all__ = ["Explanation", "Hint", "Place", "explain"]
+__all__ = ["Explanation", "Hint", "NodeLocation", "explain"]

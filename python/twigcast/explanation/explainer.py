@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.characters import MessageLike, as_bytes
-from twigcast.conversion import to_utf8
 from twigcast.errors import NeedsConversion, QueryWarning
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.text import MessageLike, as_bytes
+from twigcast.registration import Dialect
+from twigcast.subscriptions import SubscriptionSet
 
 _INEXACT: Final = (
     "the conditions on each variable alone are met, but no binding meets those that relate variables to each other"
@@ -21,7 +22,7 @@ _INEXACT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeLocation:
     """A node of the message."""
 
     path: str
@@ -50,7 +51,7 @@ class Hint:
     message: str
     """One sentence."""
 
-    place: Place | None
+    location: NodeLocation | None
     """Where, if it is about one node."""
 
 
@@ -67,14 +68,14 @@ class Explanation:
 
     - ``result``: what a query that rewrites delivers; ``no_result``: why it delivers nothing although bindings pass
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
-    - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`Place`)
+    - ``node_count`` and ``nodes``: the nodes that it selects, the first as places (see :class:`NodeLocation`)
     - ``absent_names``: names that the message does not use (``name``, ``namespace``), with the ``nearest``
     - ``verdict``: ``text``, ``holds``, ``hints`` (see :class:`Hint`), ``kind``, and by kind: ``all`` and ``any`` have
       ``operands`` and ``not`` has an ``operand``, which are verdicts; ``comparison`` has ``operator``, ``left`` and
       ``right``, each with ``text``, ``kind``, ``count``, ``values`` and (where a path selects nothing) its ``path``;
       ``path`` has ``selected`` and ``steps``; ``value`` has a ``value``
     - each step: ``text``, ``contexts`` (nodes that it starts from), ``candidates`` (nodes that pass its node test),
-      ``predicates`` (``text``, ``remaining``), ``selected``, ``hints``, and an ``example``: the ``place`` of a node
+      ``predicates`` (``text``, ``remaining``), ``selected``, ``hints``, and an ``example``: the ``location`` of a node
       that leads on or comes nearest, with a verdict for each predicate
     """
 
@@ -86,9 +87,9 @@ class Explanation:
         return "\n".join([f"{verdict}: {self.query}", *lines(self.details)])
 
     @property
-    def nodes(self) -> list[Place]:
+    def nodes(self) -> list[NodeLocation]:
         """The first nodes that the query selects."""
-        return [Place(**place) for place in self.details["nodes"]]
+        return [NodeLocation(**position) for position in self.details["nodes"]]
 
     @property
     def node_count(self) -> int | None:
@@ -100,7 +101,7 @@ class Explanation:
     def hints(self) -> list[Hint]:
         """All near misses, the outermost first."""
         return [
-            Hint(hint["kind"], hint["message"], Place(**hint["place"]) if hint["place"] else None)
+            Hint(hint["kind"], hint["message"], NodeLocation(**hint["place"]) if hint["place"] else None)
             for hint in _hints(self.details["verdict"])
         ]
 

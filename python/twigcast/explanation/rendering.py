@@ -18,8 +18,8 @@ Part = Mapping[str, Any]
 
 def lines(explanation: Part) -> Iterator[str]:
     """An explanation, line by line."""
-    told = list(_verdict(explanation["verdict"], 1, is_whole=True))
-    yield from told
+    reported = list(_verdict(explanation["verdict"], 1, is_whole=True))
+    yield from reported
     if explanation["note"]:
         yield f"{_INDENT}{explanation['note']}"
     yield from _selected(explanation)
@@ -29,7 +29,7 @@ def lines(explanation: Part) -> Iterator[str]:
     if explanation["no_result"] is not None:
         yield f"{_INDENT}there is no result: {explanation['no_result']}"
     for absent in explanation["absent_names"]:
-        news = [near["message"] for near in absent["nearest"] if not _is_told(near, told)]
+        news = [near["message"] for near in absent["nearest"] if not _is_reported(near, reported)]
         if news:
             yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
 
@@ -40,10 +40,10 @@ def _shortened(result: str) -> str:
     return line if len(line) <= _RESULT_CHARACTERS_MAX else f"{line[:_RESULT_CHARACTERS_MAX]}..."
 
 
-def _is_told(near: Part, told: list[str]) -> bool:
+def _is_reported(near: Part, told: list[str]) -> bool:
     """Whether a hint has been given: the same or, of namespaces, one like it, since names mostly share theirs."""
-    known = "` is there in " if near["kind"] == "namespace" else near["message"]
-    return any(known in line for line in told)
+    existing = "` is there in " if near["kind"] == "namespace" else near["message"]
+    return any(existing in line for line in told)
 
 
 def _selected(explanation: Part) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _selected(explanation: Part) -> Iterator[str]:
         return
     yield f"{_INDENT}{_nodes(count)}:"
     for node in nodes[:_SHOWN_MAX]:
-        yield f"{_INDENT * 2}{_place(node)}  {_quoted(node['value'])}"
+        yield f"{_INDENT * 2}{_location_text(node)}  {_quoted(node['value'])}"
     if count > _SHOWN_MAX:
         yield f"{_INDENT * 2}and {count - _SHOWN_MAX:,} more"
 
@@ -79,8 +79,8 @@ def _worth(verdict: Part) -> str:
     if verdict["kind"] != "comparison":
         return ""
     sides = (verdict["left"], verdict["right"])
-    told = [f"{side['text']} {_values(side)}" for side in sides if side["text"] not in _literal(side)]
-    return f"  ({'; '.join(told)})" if told else ""
+    reported = [f"{side['text']} {_values(side)}" for side in sides if side["text"] not in _literal(side)]
+    return f"  ({'; '.join(reported)})" if reported else ""
 
 
 def _literal(side: Part) -> tuple[str, ...]:
@@ -137,14 +137,14 @@ def _example(step: Part, depth: int) -> Iterator[str]:
     example = step["example"]
     if example is None or not example["predicates"]:
         return
-    yield f"{_INDENT * depth}{'at' if step['selected'] else 'nearest:'} {_place(example['place'])}"
+    yield f"{_INDENT * depth}{'at' if step['selected'] else 'nearest:'} {_location_text(example['place'])}"
     for predicate in example["predicates"]:
         yield from _verdict(predicate, depth + 1)
 
 
 def _hints(hints: list[Part], depth: int) -> Iterator[str]:
     for hint in hints:
-        where = f": {_place(hint['place'])}" if hint["place"] else ""
+        where = f": {_location_text(hint['place'])}" if hint["place"] else ""
         yield f"{_INDENT * depth}{hint['message']}{where}"
 
 
@@ -156,7 +156,7 @@ def _mark(verdict: Part) -> str:
     return "+" if verdict["holds"] else "-"
 
 
-def _place(place: Part) -> str:
+def _location_text(place: Part) -> str:
     return f"{place['path']} (line {place['line']}, column {place['column']})"
 
 

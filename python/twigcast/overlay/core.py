@@ -66,7 +66,7 @@ class Effects(NamedTuple):
     deliveries: list[Any]
 
 
-class Envelope(NamedTuple):
+class LinkMessage(NamedTuple):
     """A message on a reliable link: numbered, so that it can be acknowledged and repeats be dropped."""
 
     incarnation: int
@@ -84,7 +84,7 @@ class Envelope(NamedTuple):
 
 
 @carries(Traffic.CONTROL)
-class Acknowledge(NamedTuple):
+class LinkAcknowledgement(NamedTuple):
     """Message `sequence` of that incarnation of the receiver has arrived."""
 
     incarnation: int
@@ -95,7 +95,7 @@ class Acknowledge(NamedTuple):
         return HEADER_BYTES + 12
 
 
-class Routed(NamedTuple):
+class KeyRoutedMessage(NamedTuple):
     """A message on its way to whoever answers for a place in an identifier space, hop by hop.
 
     Attributes:
@@ -156,7 +156,7 @@ class _Repeats:
 Handler: TypeAlias = Callable[[Any, Address, Any], None]
 
 
-class Node:
+class ProtocolNode:
     """A protocol's node: dispatches messages and timers to handlers and gathers their effects.
 
     A subclass sets `handlers`, a table from message class to `function(node, sender, message)`, and overrides
@@ -196,9 +196,9 @@ class Node:
         """Take one message. A message of a class the node does not know is ignored, as from a newer peer."""
         self.now = now
         kind = type(message)
-        if kind is Envelope:
+        if kind is LinkMessage:
             self._open(sender, message)
-        elif kind is Acknowledge:
+        elif kind is LinkAcknowledgement:
             if message.incarnation == self.incarnation:
                 self._pending.pop(message.sequence, None)
         else:
@@ -235,7 +235,7 @@ class Node:
         sequence = self._sequence
         self._sequence += 1
         self._pending[sequence] = (to, message, 1)
-        self._sends.append((to, Envelope(self.incarnation, sequence, message)))
+        self._sends.append((to, LinkMessage(self.incarnation, sequence, message)))
         self._timers.append(SetTimer(self.link.retry_delay, sequence))
 
     def send_once(self, to: Address, message: Any) -> None:
@@ -265,8 +265,8 @@ class Node:
         if handler is not None:
             handler(self, sender, message)
 
-    def _open(self, sender: Address, envelope: Envelope) -> None:
-        self._sends.append((sender, Acknowledge(envelope.incarnation, envelope.sequence)))
+    def _open(self, sender: Address, envelope: LinkMessage) -> None:
+        self._sends.append((sender, LinkAcknowledgement(envelope.incarnation, envelope.sequence)))
         repeats = self._received.get(sender)
         if repeats is None or repeats.incarnation < envelope.incarnation:
             repeats = self._received[sender] = _Repeats(envelope.incarnation)
@@ -283,5 +283,5 @@ class Node:
             self.on_unreachable(to, message)
             return
         self._pending[sequence] = (to, message, attempts + 1)
-        self._sends.append((to, Envelope(self.incarnation, sequence, message)))
+        self._sends.append((to, LinkMessage(self.incarnation, sequence, message)))
         self._timers.append(SetTimer(self.link.retry_delay, sequence))

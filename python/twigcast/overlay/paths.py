@@ -19,10 +19,10 @@ from twigcast.query import (
     TEXT,
     And,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
+    FunctionCall,
     Literal,
     NameTest,
     Number,
@@ -129,21 +129,21 @@ class _Decomposition:
         self._parts.append(LinearPart((), ()))
         predicates = list(conditions)
         hanging: list[tuple[tuple[str, ...], int, Path, Condition | None]] = []
-        place = anchor
+        offset = anchor
         for index, step in enumerate(steps):
             if step.axis is Axis.ATTRIBUTE or step.test == TEXT:
                 final = self._last_test(step, is_last=index + 1 == len(steps), final=final)
                 break
             if step == Step(Axis.SELF, NODE):
                 continue
-            place += 1
-            labels += self._labels(step, place, predicates)
+            offset += 1
+            labels += self._labels(step, offset, predicates)
             for position, expression in enumerate(step.predicates):
-                self._predicate(expression, place, labels, predicates, hanging, first=position == 0, step=step)
+                self._predicate(expression, offset, labels, predicates, hanging, first=position == 0, step=step)
         if not labels:
             raise self._refuse("the document node alone cannot be distributed")
         if final is not None:
-            predicates.append(Predicate(place, final))
+            predicates.append(Predicate(offset, final))
         self._parts[number] = LinearPart(labels, tuple(predicates), parent, anchor)
         for prefix, step_number, path, test in hanging:
             above = tuple(p for p in predicates if p.step <= step_number)
@@ -202,11 +202,11 @@ class _Decomposition:
             return self._position(Operator.EQUAL, expression.value, step, first=first)
         if isinstance(expression, Or | And):
             inner = [self._local(operand, step, first=first) for operand in expression.operands]
-            known = tuple(test for test in inner if test is not None)
-            if len(known) < len(inner):
+            existing = tuple(test for test in inner if test is not None)
+            if len(existing) < len(inner):
                 raise self._refuse("a nested path inside 'or' cannot be distributed")
-            return Condition("or" if isinstance(expression, Or) else "and", inner=known)
-        if isinstance(expression, Call):
+            return Condition("or" if isinstance(expression, Or) else "and", inner=existing)
+        if isinstance(expression, FunctionCall):
             return self._call(expression, step, first=first)
         if isinstance(expression, Compare):
             return self._comparison(expression, step, first=first)
@@ -214,7 +214,7 @@ class _Decomposition:
             return self._operand(expression)
         raise self._refuse(f"the predicate [{expression}] cannot be distributed")
 
-    def _call(self, call: Call, step: Step, *, first: bool) -> Condition:
+    def _call(self, call: FunctionCall, step: Step, *, first: bool) -> Condition:
         if call.function == "not" and len(call.arguments) == 1:
             inner = self._local(call.arguments[0], step, first=first)
             if inner is not None:
@@ -223,7 +223,7 @@ class _Decomposition:
 
     def _comparison(self, comparison: Compare, step: Step, *, first: bool) -> Condition | None:
         left, operator, constant = self._sides(comparison)
-        if left == Call("position"):
+        if left == FunctionCall("position"):
             if not isinstance(constant, float):
                 raise self._refuse("a position can only be compared with a number")
             return self._position(operator, constant, step, first=first)
@@ -253,7 +253,7 @@ class _Decomposition:
 
     def _operand(self, path: Path) -> Condition | None:
         """What a path addresses on the element itself; `None` for a path to other elements."""
-        if not isinstance(path.start, Context):
+        if not isinstance(path.start, ContextNode):
             raise self._refuse(f"the path {path} inside a predicate does not start at the context node")
         steps = tuple(step for step in path.steps if step != Step(Axis.SELF, NODE))
         if not steps:
@@ -282,7 +282,7 @@ _FLIPPED = {
 
 
 def _counts(expression: Expr) -> bool:
-    if isinstance(expression, Number) or expression == Call("position"):
+    if isinstance(expression, Number) or expression == FunctionCall("position"):
         return True
     if isinstance(expression, Compare):
         return (_counts(expression.left) and not isinstance(expression.left, Number)) or _counts(expression.right)

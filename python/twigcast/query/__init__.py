@@ -1,8 +1,9 @@
 """Queries as data: the algebra of XPath 1.0 and of For-Where-Return, in Python.
 
 The compiled core parses and matches; this module is for programs that *look at* queries or *make* them: the published
-algorithms (:mod:`twigcast.reference`), planning (:mod:`twigcast.transform`), the overlays. Every class is a frozen
-dataclass, so queries compare and hash by structure; :func:`parse` makes them from text, ``str()`` gives text again::
+algorithms (:mod:`twigcast.lab.reference`), planning (:mod:`twigcast.lab.transform`), the overlays. Every class is a
+frozen dataclass, so queries compare and hash by structure; :func:`parse` makes them from text, ``str()`` gives text
+again::
 
     >>> from twigcast.query import Path, child, descendant, attribute, equal
     >>> str(Path.absolute(child("nitf"), descendant("p", equal(attribute("lang"), "en"), child("em"))))
@@ -16,23 +17,23 @@ What lives where: ``xpath``: XPath 1.0; ``flwr``: For-Where-Return; ``making``: 
 """
 
 from twigcast.query.flwr import (
-    Attribute,
+    AttributeConstructor,
     Clause,
-    Comment,
+    CommentConstructor,
+    ConstantText,
     Constructor,
     Content,
-    Element,
+    ElementConstructor,
     Enclosed,
     For,
     ForWhereReturn,
-    If,
+    IfExpression,
     Item,
     Let,
     OrderKey,
-    ProcessingInstruction,
+    ProcessingInstructionConstructor,
     Query,
     Sequence,
-    Text,
     expressions,
 )
 from twigcast.query.making import (
@@ -55,11 +56,11 @@ from twigcast.query.xpath import (
     And,
     Arithmetic,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
     Filtered,
+    FunctionCall,
     KindTest,
     Literal,
     NameTest,
@@ -83,22 +84,23 @@ __all__ = [
     "TEXT",
     "And",
     "Arithmetic",
-    "Attribute",
+    "AttributeConstructor",
     "Axis",
-    "Call",
     "Clause",
-    "Comment",
+    "CommentConstructor",
     "Compare",
+    "ConstantText",
     "Constructor",
     "Content",
-    "Context",
-    "Element",
+    "ContextNode",
+    "ElementConstructor",
     "Enclosed",
     "Expr",
     "Filtered",
     "For",
     "ForWhereReturn",
-    "If",
+    "FunctionCall",
+    "IfExpression",
     "Item",
     "KindTest",
     "Let",
@@ -112,12 +114,11 @@ __all__ = [
     "OrderKey",
     "Path",
     "PathStart",
-    "ProcessingInstruction",
+    "ProcessingInstructionConstructor",
     "Query",
     "Root",
     "Sequence",
     "Step",
-    "Text",
     "Union",
     "Variable",
     "attribute",

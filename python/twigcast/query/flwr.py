@@ -2,7 +2,8 @@
 
 A query is an *item*: something that evaluates to a sequence of nodes and values. The papers' form, ``for $v in path
 where conditions return constructor`` (Diao 2005, section 2.2.2), is a :class:`ForWhereReturn` with one :class:`For`
-clause whose result is an :class:`Element`; a constant element around it is an :class:`Element` that encloses it.
+clause whose result is an :class:`ElementConstructor`; a constant element around it is an :class:`ElementConstructor`
+that encloses it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import TypeAlias
 from twigcast.query.xpath import (
     And,
     Arithmetic,
-    Call,
     Compare,
     Expr,
     Filtered,
+    FunctionCall,
     Literal,
     Negate,
     Number,
@@ -95,7 +96,7 @@ class ForWhereReturn:
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class IfExpression:
     """``if (condition) then a else b``."""
 
     condition: Expr
@@ -107,7 +108,7 @@ class If:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class ConstantText:
     """Constant text inside a constructor, unescaped."""
 
     value: str
@@ -130,26 +131,26 @@ class Enclosed:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeConstructor:
     """An attribute of a constructor."""
 
     name: str
     """As written, prefix included."""
-    value: tuple[Text | Enclosed, ...]
+    value: tuple[ConstantText | Enclosed, ...]
 
     def __str__(self) -> str:
-        value = "".join(_quoted(part.value) if isinstance(part, Text) else str(part) for part in self.value)
+        value = "".join(_quoted(part.value) if isinstance(part, ConstantText) else str(part) for part in self.value)
         return f'{self.name}="{value}"'
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ElementConstructor:
     """``<name attribute="value">content</name>``."""
 
     name: str
     """As written, prefix included."""
     content: tuple[Content, ...] = ()
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[AttributeConstructor, ...] = ()
     declarations: tuple[tuple[str, str], ...] = ()
     """Namespaces declared in the start tag: prefix (empty: default) and URI."""
 
@@ -163,7 +164,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class CommentConstructor:
     """``<!--text-->``."""
 
     text: str
@@ -173,7 +174,7 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessingInstruction:
+class ProcessingInstructionConstructor:
     """``<?target data?>``."""
 
     target: str
@@ -183,9 +184,9 @@ class ProcessingInstruction:
         return f"<?{self.target} {self.data}?>"
 
 
-Constructor: TypeAlias = Element | Comment | ProcessingInstruction
-Content: TypeAlias = Text | Enclosed | Constructor
-Item: TypeAlias = Sequence | ForWhereReturn | If | Constructor | Expr
+Constructor: TypeAlias = ElementConstructor | CommentConstructor | ProcessingInstructionConstructor
+Content: TypeAlias = ConstantText | Enclosed | Constructor
+Item: TypeAlias = Sequence | ForWhereReturn | IfExpression | Constructor | Expr
 """Something that evaluates to a sequence of nodes and values. An expression: copies of its nodes, or its value."""
 
 Query: TypeAlias = Item
@@ -203,7 +204,7 @@ def expressions(query: Query) -> Iterator[Expr]:
         yield from expressions(part)
 
 
-def _parts_of_item(item: Sequence | ForWhereReturn | If | Constructor) -> Iterator[Item]:
+def _parts_of_item(item: Sequence | ForWhereReturn | IfExpression | Constructor) -> Iterator[Item]:
     match item:
         case Sequence(items):
             yield from items
@@ -212,13 +213,13 @@ def _parts_of_item(item: Sequence | ForWhereReturn | If | Constructor) -> Iterat
             yield from () if where is None else (where,)
             yield from (key.key for key in order)
             yield result
-        case If(condition, then, otherwise):
+        case IfExpression(condition, then, otherwise):
             yield from (condition, then, otherwise)
-        case Element():
+        case ElementConstructor():
             for part in (*(part for attribute in item.attributes for part in attribute.value), *item.content):
                 if isinstance(part, Enclosed):
                     yield part.item
-                elif not isinstance(part, Text):
+                elif not isinstance(part, ConstantText):
                     yield part
 
 
@@ -230,7 +231,7 @@ def _parts_of_expression(expression: Expr) -> tuple[Expr, ...]:
             return (left, right)
         case Negate(operand):
             return (operand,)
-        case Call(_, arguments):
+        case FunctionCall(_, arguments):
             return arguments
         case Path(start, steps):
             begin = (start.primary, *start.predicates) if isinstance(start, Filtered) else ()

@@ -7,9 +7,9 @@ from twigcast.query.xpath import (
     NODE,
     TEXT,
     Axis,
-    Call,
     Compare,
     Expr,
+    FunctionCall,
     Literal,
     NameTest,
     Number,
@@ -61,7 +61,7 @@ def equal(left: Expr, right: Expr | str | float) -> Compare:
 
 def position(operator: Operator | str, value: float) -> Compare:
     """``position() op value``"""
-    return compare(Call("position"), operator, value)
+    return compare(FunctionCall("position"), operator, value)
 
 
 def _name_test(name: str) -> NameTest:

@@ -7,23 +7,23 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from twigcast.query.flwr import (
-    Attribute,
+    AttributeConstructor,
     Clause,
-    Comment,
+    CommentConstructor,
+    ConstantText,
     Constructor,
     Content,
-    Element,
+    ElementConstructor,
     Enclosed,
     For,
     ForWhereReturn,
-    If,
+    IfExpression,
     Item,
     Let,
     OrderKey,
-    ProcessingInstruction,
+    ProcessingInstructionConstructor,
     Query,
     Sequence,
-    Text,
 )
 from twigcast.query.xpath import (
     ANY,
@@ -31,11 +31,11 @@ from twigcast.query.xpath import (
     And,
     Arithmetic,
     Axis,
-    Call,
     Compare,
-    Context,
+    ContextNode,
     Expr,
     Filtered,
+    FunctionCall,
     KindTest,
     Literal,
     NameTest,
@@ -93,7 +93,7 @@ class _ItemReader:
             "flwr-query": lambda node: self.item(node["body"]),
             "sequence": lambda node: Sequence(tuple(map(self.item, node["items"]))),
             "flwr": self._for_where_return,
-            "if": lambda node: If(
+            "if": lambda node: IfExpression(
                 self._expression(node["condition"]), self.item(node["then"]), self.item(node["else"])
             ),
         }
@@ -123,14 +123,14 @@ class _ItemReader:
     def _constructor(self, node: Json) -> Constructor:
         match node["kind"]:
             case "comment-constructor":
-                return Comment(node["value"])
+                return CommentConstructor(node["value"])
             case "processing-instruction-constructor":
-                return ProcessingInstruction(node["target"], node["data"])
-        return Element(
+                return ProcessingInstructionConstructor(node["target"], node["data"])
+        return ElementConstructor(
             node["qname"],
             tuple(map(self._content, node["content"])),
             tuple(
-                Attribute(attribute["qname"], tuple(map(self._part, attribute["value"])))
+                AttributeConstructor(attribute["qname"], tuple(map(self._part, attribute["value"])))
                 for attribute in node["attributes"]
             ),
             tuple((declared["prefix"], declared["uri"]) for declared in node["declarations"]),
@@ -139,8 +139,8 @@ class _ItemReader:
     def _content(self, node: Json) -> Content:
         return self._constructor(node) if node["kind"] in _CONSTRUCTORS else self._part(node)
 
-    def _part(self, node: Json) -> Text | Enclosed:
-        return Text(node["value"]) if node["kind"] == "text" else Enclosed(self.item(node["item"]))
+    def _part(self, node: Json) -> ConstantText | Enclosed:
+        return ConstantText(node["value"]) if node["kind"] == "text" else Enclosed(self.item(node["item"]))
 
 
 class _ExpressionReader:
@@ -160,7 +160,7 @@ class _ExpressionReader:
             "negate": lambda node: Negate(self.expression(node["operand"])),
             "number": lambda node: Number(float(node["value"])),
             "literal": lambda node: Literal(node["value"]),
-            "call": lambda node: Call(node["function"], self._expressions(node["arguments"])),
+            "call": lambda node: FunctionCall(node["function"], self._expressions(node["arguments"])),
             "path": self._path,
         }
 
@@ -181,7 +181,7 @@ class _ExpressionReader:
             case "root":
                 return Root()
             case "context":
-                return Context()
+                return ContextNode()
             case "variable":
                 return Variable(node["name"])
         return Filtered(self.expression(node["primary"]), self._expressions(node["predicates"]))

@@ -122,7 +122,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ContextNode:
     """Where a relative path starts: the context node."""
 
 
@@ -141,7 +141,7 @@ class Filtered:
     predicates: tuple[Expr, ...] = ()
 
 
-PathStart: TypeAlias = Root | Context | Variable | Filtered
+PathStart: TypeAlias = Root | ContextNode | Variable | Filtered
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Path:
     @staticmethod
     def relative(*steps: Step) -> Path:
         """``step/step...``, from the context node."""
-        return Path(Context(), steps)
+        return Path(ContextNode(), steps)
 
     @staticmethod
     def of(variable: str, *steps: Step) -> Path:
@@ -255,7 +255,7 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call of a core function, by its XPath name (``not``, ``position``, ``starts-with``, ...)."""
 
     function: str
@@ -265,7 +265,7 @@ class Call:
         return f"{self.function}({', '.join(str(argument) for argument in self.arguments)})"
 
 
-Expr: TypeAlias = Or | And | Compare | Arithmetic | Negate | Union | Path | Literal | Number | Call
+Expr: TypeAlias = Or | And | Compare | Arithmetic | Negate | Union | Path | Literal | Number | FunctionCall
 """An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3)."""
 
 
@@ -286,14 +286,14 @@ def _path(path: Path) -> str:
             text, separator = "", "/"
             if not path.steps:
                 return "/"
-        case Context():
+        case ContextNode():
             text, separator = "", ""
             if not path.steps:
                 return "."
         case Variable(name):
             text, separator = f"${name}", "/"
         case Filtered(primary, predicates):
-            bare = isinstance(primary, Call | Literal)
+            bare = isinstance(primary, FunctionCall | Literal)
             text = (str(primary) if bare else f"({primary})") + "".join(f"[{_predicate(p)}]" for p in predicates)
             separator = "/"
     for index, step in enumerate(path.steps):
@@ -316,7 +316,7 @@ def _is_double_slash(step: Step) -> bool:
 def _predicate(expression: Expr) -> str:
     """Text between brackets: `[2]` for `[position() = 2]`."""
     match expression:
-        case Compare(Operator.EQUAL, Call("position"), Number(value)) if math.isfinite(value) and value >= 0:
+        case Compare(Operator.EQUAL, FunctionCall("position"), Number(value)) if math.isfinite(value) and value >= 0:
             return _number(value)
     return str(expression)
 

@@ -10,12 +10,12 @@ A schema is never needed to match or rewrite messages; it serves the generators 
 
 from twigcast.schema.dtd import SchemaError, read_dtd
 from twigcast.schema.graph import ElementGraph
-from twigcast.schema.model import Attribute, Element, Particle, Schema
+from twigcast.schema.model import AttributeDeclaration, ElementDeclaration, Particle, Schema
 from twigcast.schema.statistics import SchemaStatistics, statistics, statistics_table
 
 __all__ = [
-    "Attribute",
-    "Element",
+    "AttributeDeclaration",
+    "ElementDeclaration",
     "ElementGraph",
     "Particle",
     "Schema",

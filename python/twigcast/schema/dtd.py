@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from twigcast.errors import MissingExtra, TwigcastError
-from twigcast.schema.model import Attribute, Element, Particle, Schema
+from twigcast.schema.model import AttributeDeclaration, ElementDeclaration, Particle, Schema
 
 _THIS = "twigcast:dtd"
 """Where a document says that its DTD lies, which is given as a text."""
@@ -38,7 +38,7 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
     name = "" if isinstance(source, bytes) else Path(source).stem
     declarations = list(_parse(source).iterelements())
     declared = [item for item in declarations if item.type != "undefined"]
-    elements = {item.name: Element(item.name, _content(item), _attributes(item)) for item in declared}
+    elements = {item.name: ElementDeclaration(item.name, _content(item), _attributes(item)) for item in declared}
     if not elements:
         raise SchemaError("the DTD declares no element")
     if root is not None and root not in elements:
@@ -51,7 +51,7 @@ def _parse(source: str | Path | bytes) -> Any:
         # Only this needs lxml; the command line, which knows of it, does not.
         from lxml import etree
     except ImportError as missing:
-        raise MissingExtra("lxml", "experiments") from missing
+        raise MissingExtra("lxml", "lab") from missing
     if isinstance(source, bytes):
         return _parse_text(source)
     try:
@@ -78,13 +78,13 @@ def _parse_text(text: bytes) -> Any:
         document = etree.fromstring(f'<!DOCTYPE dtd SYSTEM "{_THIS}"><dtd/>'.encode(), parser)
     except etree.XMLSyntaxError as error:
         raise SchemaError(f"not a DTD: {error.msg}") from error
-    found = document.getroottree().docinfo.externalDTD
-    if found is None:
+    result = document.getroottree().docinfo.externalDTD
+    if result is None:
         raise SchemaError("the DTD declares no element")
-    return found
+    return result
 
 
-def _root(elements: dict[str, Element]) -> str:
+def _root(elements: dict[str, ElementDeclaration]) -> str:
     below = {child for name, element in elements.items() for child in element.content.elements() if child != name}
     return next((name for name in elements if name not in below), next(iter(elements)))
 
@@ -116,10 +116,10 @@ def _flat(node: Any, kind: str) -> Iterable[Any]:
     yield right
 
 
-def _attributes(declaration: Any) -> tuple[Attribute, ...]:
+def _attributes(declaration: Any) -> tuple[AttributeDeclaration, ...]:
     """By name: their order means nothing, and that of libxml2 is not the one of declaration."""
     return tuple(
-        Attribute(
+        AttributeDeclaration(
             f"{item.prefix}:{item.name}" if item.prefix else item.name,
             item.type,
             required=item.default == "required",

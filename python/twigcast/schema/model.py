@@ -57,7 +57,7 @@ class Particle:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeDeclaration:
     """A declared attribute.
 
     ``required``: it must be given. ``fixed``: if given, it has the value ``default``. ``values``: the allowed ones
@@ -73,12 +73,12 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ElementDeclaration:
     """A declared element."""
 
     name: str
     content: Particle
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[AttributeDeclaration, ...] = ()
 
     @property
     def has_text(self) -> bool:
@@ -87,10 +87,10 @@ class Element:
 
 
 def _most_of(kind: ParticleKind, counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
+    existing = [count for count in counts if count is not None]
+    if len(existing) < len(counts):
         return None
-    return max(known, default=0) if kind == "choice" else sum(known)
+    return max(existing, default=0) if kind == "choice" else sum(existing)
 
 
 def _holds_text(particle: Particle) -> bool:
@@ -102,7 +102,7 @@ class Schema:
     """The declared elements, in order of declaration, and the element that a document starts with."""
 
     root: str
-    elements: Mapping[str, Element]
+    elements: Mapping[str, ElementDeclaration]
     name: str = field(default="", compare=False)
 
     def children(self, name: str) -> tuple[str, ...]:

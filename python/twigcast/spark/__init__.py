@@ -26,21 +26,21 @@ if _missing is not None:
 from twigcast.spark.deliver import deliveries, matches, rejected
 from twigcast.spark.match import match_messages
 from twigcast.spark.pipeline import run_pipeline
-from twigcast.spark.progress import Terminal
-from twigcast.spark.snapshots import Snapshot, publish
-from twigcast.spark.sources import Reading, read_messages
+from twigcast.spark.progress import TerminalReporter
+from twigcast.spark.snapshots import Snapshot, ship_snapshot
+from twigcast.spark.sources import ReadOptions, read_messages
 from twigcast.spark.summary import Summary
 
 __all__ = [
-    "Reading",
+    "ReadOptions",
     "Snapshot",
     "Summary",
-    "Terminal",
+    "TerminalReporter",
     "deliveries",
     "match_messages",
     "matches",
-    "publish",
     "read_messages",
     "rejected",
     "run_pipeline",
+    "ship_snapshot",
 ]

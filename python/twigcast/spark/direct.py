@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import SourceError
-from twigcast.messages import Source, find_sources
+from twigcast.reading.messages import MessageFile, find_message_files
 from twigcast.spark.sources import (
     BATCH_BYTES,
     PARTITIONS_WANTED_MAX,
-    Reading,
+    ReadOptions,
     check_readable,
     is_parquet,
     plan_partitions,
@@ -51,7 +51,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RowGroupRange:
     """The row groups of a Parquet file whose middle lies in a range of its bytes."""
 
     path: str
@@ -60,23 +60,25 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskInput:
     """What one task reads: files and archives, or stretches of Parquet files."""
 
-    sources: tuple[Source, ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    sources: tuple[MessageFile, ...] = ()
+    stretches: tuple[RowGroupRange, ...] = ()
 
     def line(self) -> bytes:
         """As a line of the plan."""
         return json.dumps([[astuple(one) for one in kind] for kind in (self.sources, self.stretches)]).encode() + b"\n"
 
     @classmethod
-    def of_line(cls, line: bytes) -> "Part":
+    def of_line(cls, line: bytes) -> "TaskInput":
         """From a line of the plan."""
         sources, stretches = json.loads(line)
-        return cls(tuple(Source(*fields) for fields in sources), tuple(Stretch(*fields) for fields in stretches))
+        return cls(
+            tuple(MessageFile(*fields) for fields in sources), tuple(RowGroupRange(*fields) for fields in stretches)
+        )
 
-    def read(self, reading: Reading) -> Batches:
+    def read(self, reading: ReadOptions) -> Batches:
         """The messages as Arrow batches with ``message_id``, ``xml`` and perhaps ``problem``.
 
         Raises:
@@ -88,19 +90,19 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ReadPlan:
     """The rows that tasks are handed, and how they get their messages from them."""
 
     rows: DataFrame
     read: Callable[[Batches], Batches]
 
 
-def handed_over(messages: DataFrame) -> Work:
+def handed_over(messages: DataFrame) -> ReadPlan:
     """Messages that Spark reads and hands over."""
-    return Work(messages, iter)
+    return ReadPlan(messages, iter)
 
 
-def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: Reading, staging: Path) -> Work:
+def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: ReadOptions, staging: Path) -> ReadPlan:
     """The messages at a path, read by the tasks wherever these can.
 
     Args:
@@ -113,31 +115,31 @@ def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: Readin
         SourceError: There is nothing there, or no such columns.
     """
     location = os.fspath(path)
-    parts: Sequence[Part] | None
+    parts: Sequence[TaskInput] | None
     if not is_parquet(location):
         check_readable(location)
-        found = find_sources([Path(location).absolute()], include=reading.include)
-        parts = [Part(sources=partition.sources) for partition in plan_partitions(found)]
+        result = find_message_files([Path(location).absolute()], include=reading.include)
+        parts = [TaskInput(sources=partition.sources) for partition in plan_partitions(result)]
     else:
         tasks = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
         parts = None if reading.record is not None else _parquet_parts(location, tasks)
     if parts is None:
         return handed_over(read_messages(spark, location, reading))
     rows = spark.range(0, len(parts), 1, max(1, len(parts)))
-    return Work(rows, _part_reading(_write_plan(staging / _PLAN, parts), str(staging / _PLAN), reading))
+    return ReadPlan(rows, _part_reading(_write_plan(staging / _PLAN, parts), str(staging / _PLAN), reading))
 
 
-def _write_plan(path: Path, parts: Sequence[Part]) -> list[int]:
+def _write_plan(path: Path, parts: Sequence[TaskInput]) -> list[int]:
     """Write a plan; where in the file each part is."""
-    places = []
+    positions = []
     with path.open("wb") as file:
         for part in parts:
-            places.append(file.tell())
+            positions.append(file.tell())
             file.write(part.line())
-    return places
+    return positions
 
 
-def _part_reading(places: list[int], plan: str, reading: Reading) -> Callable[[Batches], Batches]:
+def _part_reading(positions: list[int], plan: str, reading: ReadOptions) -> Callable[[Batches], Batches]:
     """The function that reads the parts whose numbers a task is handed."""
 
     def read(numbers: Batches) -> Batches:
@@ -145,12 +147,12 @@ def _part_reading(places: list[int], plan: str, reading: Reading) -> Callable[[B
             for number in batch.column(0).to_pylist():
                 try:
                     with Path(plan).open("rb") as file:
-                        file.seek(places[number])
+                        file.seek(positions[number])
                         line = file.readline()
                 except OSError as error:
                     reason = error.strerror or str(error)
                     raise SourceError(plan, f"{reason}; driver and executors must share the output folder") from None
-                yield from Part.of_line(line).read(reading)
+                yield from TaskInput.of_line(line).read(reading)
 
     return read
 
@@ -158,7 +160,7 @@ def _part_reading(places: list[int], plan: str, reading: Reading) -> Callable[[B
 # Parquet --------------------------------------------------------------------------------------------------------------
 
 
-def _parquet_parts(location: str, tasks: int) -> list[Part] | None:
+def _parquet_parts(location: str, tasks: int) -> list[TaskInput] | None:
     """What tasks, about as many as these, read of Parquet here; ``None`` where it has to be Spark that reads.
 
     That is: elsewhere, in nested folders, among other files, and with types that Spark turns into strings its own way.
@@ -167,19 +169,19 @@ def _parquet_parts(location: str, tasks: int) -> list[Part] | None:
     if not paths or _doubt(paths[0]) is not None:
         return None
     sizes = {path: Path(path).stat().st_size for path in paths}
-    wanted = _stretch_bytes(sum(sizes.values()), tasks)
-    parts: list[Part] = []
-    current: list[Stretch] = []
+    requested = _stretch_bytes(sum(sizes.values()), tasks)
+    parts: list[TaskInput] = []
+    current: list[RowGroupRange] = []
     size = 0
     for path in paths:
-        for start in range(0, sizes[path], wanted):
-            end = min(start + wanted, sizes[path])
-            if current and (size + end - start > wanted or len(current) >= _STRETCHES_MAX):
-                parts.append(Part(stretches=tuple(current)))
+        for start in range(0, sizes[path], requested):
+            end = min(start + requested, sizes[path])
+            if current and (size + end - start > requested or len(current) >= _STRETCHES_MAX):
+                parts.append(TaskInput(stretches=tuple(current)))
                 current, size = [], 0
-            current.append(Stretch(path, start, end))
+            current.append(RowGroupRange(path, start, end))
             size += end - start
-    parts.append(Part(stretches=tuple(current)))
+    parts.append(TaskInput(stretches=tuple(current)))
     return parts
 
 
@@ -191,12 +193,12 @@ def _stretch_bytes(total: int, tasks: int) -> int:
 
 def _parquet_files(location: str) -> list[str]:
     """The Parquet files at a place that Python can look at, if there is nothing but these."""
-    place = Path(location).absolute()
-    if "://" in location or not place.exists():
+    position = Path(location).absolute()
+    if "://" in location or not position.exists():
         return []
-    if place.is_file():
-        return [str(place)]
-    visible = sorted(entry for entry in place.iterdir() if not entry.name.startswith((".", "_")))
+    if position.is_file():
+        return [str(position)]
+    visible = sorted(entry for entry in position.iterdir() if not entry.name.startswith((".", "_")))
     if all(entry.is_file() and entry.suffix.lower() in (".parquet", ".pq") for entry in visible):
         return list(map(str, visible))
     return []
@@ -231,7 +233,7 @@ def _is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _read_stretch(stretch: Stretch) -> Batches:
+def _read_stretch(stretch: RowGroupRange) -> Batches:
     try:
         with pq.ParquetFile(stretch.path) as file:
             columns = _columns(file.schema_arrow, stretch.path)
@@ -250,7 +252,7 @@ def _columns(schema: pa.Schema, path: str) -> list[str]:
     return ["message_id", "xml", *(["problem"] if at >= 0 and _is_text(schema.field(at).type) else [])]
 
 
-def _groups(metadata: pq.FileMetaData, stretch: Stretch) -> Iterator[int]:
+def _groups(metadata: pq.FileMetaData, stretch: RowGroupRange) -> Iterator[int]:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         chunks = [group.column(index) for index in range(group.num_columns)]

@@ -9,7 +9,7 @@ from twigcast._core import Engine
 from twigcast.envelope import ESCAPES, Envelope
 
 
-class Enveloping:
+class EnvelopeWriter:
     """Puts payloads into envelopes.
 
     Args:
@@ -41,8 +41,8 @@ class Enveloping:
 
 def _queries(engine: Engine, keys: pa.StringArray) -> pa.LargeStringArray:
     """By slot, the query as it was written; null where there is no subscription."""
-    found = (engine.query(key) for key in keys.to_pylist())
-    return pa.array([None if query is None else query[0] for query in found], pa.large_string())
+    results = (engine.query(key) for key in keys.to_pylist())
+    return pa.array([None if query is None else query[0] for query in results], pa.large_string())
 
 
 def escaped(values: pa.StringArray) -> pa.StringArray:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final, Self
 
 from twigcast.errors import PipelineError
-from twigcast.messages import Source, find_sources
+from twigcast.reading.messages import MessageFile, find_message_files
 
 LOCK_SECONDS: Final = 60.0
 """How long to wait for a killed predecessor to be gone."""
@@ -41,8 +41,8 @@ class FolderLog:
     def __init__(self, path: str, folder: str, include: str | None = None, lock_seconds: float = LOCK_SECONDS) -> None:
         self._folder = str(Path(folder).absolute())
         self._include = include
-        self._entries: list[list[Source]] = []
-        self._known: set[str] = set()
+        self._entries: list[list[MessageFile]] = []
+        self._logged: set[str] = set()
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             self._file = undo.enter_context(Path(path).open("a+b"))
@@ -59,17 +59,19 @@ class FolderLog:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def files(self, start: int, end: int) -> list[Source]:
+    def files(self, start: int, end: int) -> list[MessageFile]:
         """The files of entries ``start`` (from 0) up to, not including, ``end``."""
         return [source for entry in self._entries[start:end] for source in entry]
 
-    def pending(self) -> list[Source]:
+    def pending(self) -> list[MessageFile]:
         """Files in the folder that no entry has yet, oldest name first."""
         return [
-            source for source in find_sources([self._folder], include=self._include) if source.path not in self._known
+            source
+            for source in find_message_files([self._folder], include=self._include)
+            if source.path not in self._logged
         ]
 
-    def append(self, sources: Iterable[Source]) -> None:
+    def append(self, sources: Iterable[MessageFile]) -> None:
         """Write down the next entry; it is on disk when this returns."""
         entry = list(sources)
         self._write([astuple(source) for source in entry])
@@ -94,11 +96,11 @@ class FolderLog:
                 f"{path} is the record of {folder}, not of {self._folder}; use another output or checkpoint"
             )
         for line in lines[1:]:
-            self._remember([Source(*fields) for fields in json.loads(line)])
+            self._remember([MessageFile(*fields) for fields in json.loads(line)])
 
-    def _remember(self, entry: list[Source]) -> None:
+    def _remember(self, entry: list[MessageFile]) -> None:
         self._entries.append(entry)
-        self._known.update(source.path for source in entry)
+        self._logged.update(source.path for source in entry)
 
     def _write(self, value: object) -> None:
         self._file.write(json.dumps(value).encode() + b"\n")

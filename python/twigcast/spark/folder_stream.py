@@ -8,10 +8,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from twigcast.messages import Source
+from twigcast.reading.messages import MessageFile
 from twigcast.spark.folder_log import FolderLog
 from twigcast.spark.schemas import MESSAGES_DDL
-from twigcast.spark.sources import Reading, SourcesPartition, plan_partitions, read_batches
+from twigcast.spark.sources import ReadOptions, SourcesPartition, plan_partitions, read_batches
 
 FORMAT: Final = "twigcast-folder"
 """Name of the data source."""
@@ -29,12 +29,12 @@ class FolderReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        self._reading = Reading.of(options)
+        self._reading = ReadOptions.of(options)
         self._path = options["path"]
         self._log_path = options["log"]
         self._batch_files_max = int(options.get("batchFilesMax", options.get("batchfilesmax", BATCH_FILES_MAX)))
         self._log: FolderLog | None = None
-        self._last_call: list[Source] | None = None
+        self._last_call: list[MessageFile] | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_log": None, "_last_call": None}
@@ -103,7 +103,7 @@ class FolderSource(DataSource):
         return FolderReader(dict(self.options))
 
 
-def _first_of(sources: Sequence[Source], files_max: int) -> list[Source]:
+def _first_of(sources: Sequence[MessageFile], files_max: int) -> list[MessageFile]:
     """As many as make one micro-batch."""
     size = 0
     for count, source in enumerate(sources[:files_max]):

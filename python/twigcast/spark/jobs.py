@@ -12,8 +12,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from twigcast.errors import PipelineError
-from twigcast.spark.direct import Work
-from twigcast.spark.parts import REPORT_DDL, Report, answer_writing
+from twigcast.spark.direct import ReadPlan
+from twigcast.spark.parts import REPORT_DDL, TaskReport, answer_writing
 from twigcast.spark.progress import Listener, Progress
 from twigcast.spark.session import JAVA_GONE
 from twigcast.spark.snapshots import Snapshot
@@ -23,8 +23,8 @@ _EXCEPTION_LINE = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Limit\w*):
 
 
 def run_job(
-    work: Work, snapshot: Snapshot, staging: Path, *, nodes: bool, listener: Listener | None = None
-) -> list[Report]:
+    work: ReadPlan, snapshot: Snapshot, staging: Path, *, nodes: bool, listener: Listener | None = None
+) -> list[TaskReport]:
     """Match messages, and write the answers to a staging folder.
 
     Args:
@@ -42,7 +42,7 @@ def run_job(
     write_answers = answer_writing(work.read, snapshot, str(staging), nodes=nodes, count=done.add)
     with spark_errors(), _watching(context, listener, lambda: done.value):
         rows = work.rows.mapInArrow(write_answers, REPORT_DDL).collect()
-    return sorted((Report(*row) for row in rows), key=lambda report: report.partition)
+    return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
 
 
 @contextmanager
@@ -62,8 +62,8 @@ def cause(report: str) -> str:
     own = [line for line in lines if line.startswith("twigcast.")]
     if own:
         return own[-1].split(": ", 1)[1]
-    found: list[str] = lines[-1:] or report.strip().splitlines()
-    return found[0] if found else "Spark gives no reason"
+    result: list[str] = lines[-1:] or report.strip().splitlines()
+    return result[0] if result else "Spark gives no reason"
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from twigcast.spark.matching import Matcher
+from twigcast.spark.matching import BatchMatcher
 from twigcast.spark.schemas import ANSWERS_DDL
-from twigcast.spark.snapshots import Snapshot, load_engine, publish
+from twigcast.spark.snapshots import Snapshot, load_engine, ship_snapshot
 from twigcast.spark.sources import check_columns
 from twigcast.subscriptions import SubscriptionSet
 
@@ -37,11 +37,13 @@ def match_messages(
     Raises:
         SourceError: A column is missing.
     """
-    snapshot = subscriptions if isinstance(subscriptions, Snapshot) else publish(messages.sparkSession, subscriptions)
+    snapshot = (
+        subscriptions if isinstance(subscriptions, Snapshot) else ship_snapshot(messages.sparkSession, subscriptions)
+    )
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine, limits = load_engine(snapshot), snapshot.limits
-        matcher = Matcher(
+        matcher = BatchMatcher(
             engine, limits, deliver=deliver, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
         )
         for batch in batches:

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twigcast._core import Engine
-from twigcast.answers import KeyTable
-from twigcast.batches import payload_column
-from twigcast.conversion import to_utf8
+from twigcast.engine.arrow import payload_column
+from twigcast.engine.external import Answers as EngineAnswers
+from twigcast.engine.external import match_batch
+from twigcast.engine.key_tables import KeyTable
 from twigcast.envelope import Envelope
 from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
 from twigcast.limits import Limits
-from twigcast.prolog import without_prolog
-from twigcast.spark.enveloping import Enveloping
+from twigcast.reading.conversion import to_utf8
+from twigcast.reading.prolog import without_prolog
+from twigcast.spark.enveloping import EnvelopeWriter
 from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
-from twigcast.xquery.asking import Answers as EngineAnswers
-from twigcast.xquery.asking import match_batch
 
 NULL_MESSAGE: Final = "there is no message: xml is null"
 
@@ -53,7 +53,7 @@ _NO_DELIVERIES: Final = pa.RecordBatch.from_pylist([], DELIVERIES)
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RowRejection:
     """Why the message in one row was rejected."""
 
     row: int
@@ -62,7 +62,7 @@ class Rejection:
     column: int | None = None
 
     @classmethod
-    def of(cls, row: int, error: TwigcastError) -> "Rejection":
+    def of(cls, row: int, error: TwigcastError) -> "RowRejection":
         """The rejection that an error stands for."""
         reason = str(getattr(error, "reason", error))
         if isinstance(error, LimitExceeded):
@@ -71,7 +71,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class BatchAnswer:
     """What a subscription set says to some messages."""
 
     ids: pa.StringArray
@@ -98,7 +98,7 @@ class Answers:
     payloads: pa.StringArray
     """Rewritten fragments, in the order of the matches that have one."""
 
-    rejections: Sequence[Rejection]
+    rejections: Sequence[RowRejection]
     """Messages that could not be processed, or on which some subscription could not be decided."""
 
     left_out: frozenset[int] = frozenset()
@@ -177,11 +177,11 @@ class Answers:
         return pa.ListArray.from_arrays(offsets, deliveries, type=kind)
 
     def _rejection_column(self, start: int, end: int) -> pa.StructArray:
-        found = [rejection for rejection in self.rejections if start <= rejection.row < end]
-        if not found:
+        results = [rejection for rejection in self.rejections if start <= rejection.row < end]
+        if not results:
             return pa.nulls(end - start, _REJECTION)
         column: list[dict[str, object] | None] = [None] * (end - start)
-        for rejection in found:
+        for rejection in results:
             column[rejection.row - start] = {
                 "reason": rejection.reason,
                 "line": rejection.line,
@@ -194,7 +194,7 @@ class Answers:
         return pc.list_parent_indices(pa.ListArray.from_arrays(self.offsets, self.slots))
 
 
-class Matcher:
+class BatchMatcher:
     """Matches batches of messages against one subscription set.
 
     Args:
@@ -222,10 +222,10 @@ class Matcher:
         self._deliver = deliver
         self._nodes = nodes
         self._keys = KeyTable.of(engine).arrow()
-        self._enveloping = None if envelope is None else Enveloping(envelope, engine, self._keys)
+        self._enveloping = None if envelope is None else EnvelopeWriter(envelope, engine, self._keys)
         self._step = _STEP_FIRST
 
-    def answers(self, messages: pa.RecordBatch) -> Iterator[Answers]:
+    def answers(self, messages: pa.RecordBatch) -> Iterator[BatchAnswer]:
         """Match messages.
 
         Args:
@@ -240,7 +240,7 @@ class Matcher:
         unusable = _problems(messages, xml)
         if unusable:
             rows = pa.array([rejection.row for rejection in unusable], pa.int64())
-            numbered = [Rejection(row, rejection.reason) for row, rejection in enumerate(unusable)]
+            numbered = [RowRejection(row, rejection.reason) for row, rejection in enumerate(unusable)]
             yield self._without_matches(ids.take(rows), xml.take(rows), numbered)
             usable = pa.array(sorted(set(range(len(xml))).difference(rows.to_pylist())), pa.int64())
             ids, xml = ids.take(usable), xml.take(usable)
@@ -250,7 +250,7 @@ class Matcher:
             yield from self._match(ids[start:end], xml[start:end])
             start = end
 
-    def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
+    def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[BatchAnswer]:
         result, query_bytes = self._ask(xml)
         if len(xml) > 1 and query_bytes > _ANSWER_BYTES_HIGH:
             # Each match gets its query, which may be long: that is known only now, and is too much at once.
@@ -263,14 +263,14 @@ class Matcher:
         if odd:
             yield from self._match_converted(ids.take(pa.array(odd)), xml.take(pa.array(odd)))
 
-    def _match_converted(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[Answers]:
+    def _match_converted(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[BatchAnswer]:
         """Match messages that the engine wants as plain UTF-8, one at a time: they are rare, and may be large."""
         for row in range(len(xml)):
             ids_one, xml_one = ids[row : row + 1], xml[row : row + 1]
             try:
                 plain = to_utf8(xml_one[0].as_py(), self._limits.message_bytes_max)
             except RejectedMessage as error:
-                yield self._without_matches(ids_one, xml_one, [Rejection.of(0, error)])
+                yield self._without_matches(ids_one, xml_one, [RowRejection.of(0, error)])
                 continue
             result, _ = self._ask(pa.array([plain], pa.large_binary()))
             yield self._collect(ids_one, xml_one, result)
@@ -281,7 +281,7 @@ class Matcher:
         Returns:
             The answer, and the bytes of the queries that envelopes tell with it.
         """
-        result = match_batch(self._engine, *_lent(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
+        result = match_batch(self._engine, *_borrowed(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
         matches = len(result.slots) // 4
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
@@ -300,12 +300,12 @@ class Matcher:
         xml: pa.LargeBinaryArray,
         result: EngineAnswers,
         left_out: frozenset[int] = frozenset(),
-    ) -> Answers:
+    ) -> BatchAnswer:
         slots = _int32(result.slots)
         has_payload, payloads = None, pa.array([], pa.string())
         if self._deliver and (self._whole or _has_payloads(result)):
             has_payload, payloads = self._payloads(ids, xml, result, slots)
-        return Answers(
+        return BatchAnswer(
             ids=ids,
             xml=xml,
             offsets=_int32(result.key_offsets),
@@ -314,7 +314,7 @@ class Matcher:
             nodes=_int32(result.node_counts) if self._nodes else None,
             has_payload=has_payload,
             payloads=payloads,
-            rejections=[Rejection.of(row, error) for row, error in result.errors] + _undecided(result.failures),
+            rejections=[RowRejection.of(row, error) for row, error in result.errors] + _undecided(result.failures),
             left_out=left_out,
         )
 
@@ -322,11 +322,11 @@ class Matcher:
         self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: EngineAnswers, slots: pa.Int32Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """Which matches have a payload, and these payloads as they are delivered."""
-        given = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
-        has_payload = given.is_valid()
-        payloads = given.filter(has_payload).dictionary_decode().cast(pa.string())
+        supplied = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
+        has_payload = supplied.is_valid()
+        payloads = supplied.filter(has_payload).dictionary_decode().cast(pa.string())
         if self._whole and len(payloads) < len(slots):
-            has_payload, payloads = self._with_messages(given, xml, _parents(result))
+            has_payload, payloads = self._with_messages(supplied, xml, _parents(result))
         if self._enveloping is not None:
             rewritten = pc.indices_nonzero(has_payload)
             parents = _parents(result).take(rewritten)
@@ -334,21 +334,21 @@ class Matcher:
         return has_payload, payloads
 
     def _with_messages(
-        self, given: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
+        self, supplied: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """A payload for each match: the message where there is no other, fit for the envelope if there is one."""
-        rows = parents.filter(given.is_null())
+        rows = parents.filter(supplied.is_null())
         asked = rows.unique()
         prepared = to_utf8 if self._enveloping is None else _inside
         texts = [prepared(message).decode().removeprefix("\ufeff") for message in xml.take(asked).to_pylist()]
         messages = pa.array(texts, pa.string()).take(pc.index_in(parents, asked))
-        rewritten = given.dictionary_decode().cast(pa.string())
-        return pa.repeat(True, len(given)), pc.coalesce(rewritten, messages)
+        rewritten = supplied.dictionary_decode().cast(pa.string())
+        return pa.repeat(True, len(supplied)), pc.coalesce(rewritten, messages)
 
     def _without_matches(
-        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, rejections: Sequence[Rejection]
-    ) -> Answers:
-        return Answers(
+        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, rejections: Sequence[RowRejection]
+    ) -> BatchAnswer:
+        return BatchAnswer(
             ids=ids,
             xml=xml,
             offsets=pa.array([0] * (len(ids) + 1), pa.int32()),
@@ -361,28 +361,28 @@ class Matcher:
         )
 
 
-def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[Rejection]:
+def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[RowRejection]:
     """The rows in which there is no message to match."""
     if "problem" in messages.schema.names:
         problems = messages.column("problem")
         if problems.null_count < len(problems):
             return [
-                Rejection(row, NULL_MESSAGE if reason is None else reason)
+                RowRejection(row, NULL_MESSAGE if reason is None else reason)
                 for row, reason in enumerate(problems.to_pylist())
                 if reason is not None or not xml[row].is_valid
             ]
     if not xml.null_count:
         return []
-    return [Rejection(row, NULL_MESSAGE) for row in pc.indices_nonzero(pc.is_null(xml)).to_pylist()]
+    return [RowRejection(row, NULL_MESSAGE) for row in pc.indices_nonzero(pc.is_null(xml)).to_pylist()]
 
 
-def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[Rejection]:
+def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[RowRejection]:
     """The messages that some subscriptions failed on: one rejection each, beside their other answers."""
     by_row: dict[int, list[TwigcastError]] = {}
     for row, error in failures:
         by_row.setdefault(row, []).append(error)
     return [
-        Rejection(row, str(errors[0]) + (f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""))
+        RowRejection(row, str(errors[0]) + (f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""))
         for row, errors in by_row.items()
     ]
 
@@ -392,14 +392,14 @@ def _inside(message: bytes) -> bytes:
     return without_prolog(to_utf8(message))
 
 
-def _lent(xml: pa.LargeBinaryArray) -> tuple[bytes, memoryview | bytes, int]:
+def _borrowed(xml: pa.LargeBinaryArray) -> tuple[bytes, memoryview | bytes, int]:
     """Offsets, data and number of messages as the engine takes them; the data where they are."""
     _, offsets, data = xml.buffers()
-    places = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()
+    positions = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()
     if data is None:
-        return places, b"", len(xml)
-    (first,), (last,) = _OFFSET.unpack_from(places), _OFFSET.unpack_from(places, 8 * len(xml))
-    return places, memoryview(data).cast("B")[first:last], len(xml)
+        return positions, b"", len(xml)
+    (first,), (last,) = _OFFSET.unpack_from(positions), _OFFSET.unpack_from(positions, 8 * len(xml))
+    return positions, memoryview(data).cast("B")[first:last], len(xml)
 
 
 _OFFSET: Final = struct.Struct("<q")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Final, Literal, Self
 
 from twigcast.errors import OutputError, PipelineError
-from twigcast.spark.parts import Report, write_empty
+from twigcast.spark.parts import TaskReport, write_empty
 from twigcast.spark.schemas import KINDS
 from twigcast.spark.summary import Summary
 
@@ -39,7 +39,7 @@ _COMMITS_KEPT: Final = 100
 Mode = Literal["batch", "stream"]
 
 
-class Output:
+class OutputFolder:
     """An output folder, open for one pipeline. A context manager: others are kept out until it is closed.
 
     Args:
@@ -95,22 +95,24 @@ class Output:
             file.truncate(0)
             file.write(json.dumps({"mode": mode}) + "\n")
             file.flush()
-        elif (found := json.loads(written)["mode"]) != mode:
+        elif (result := json.loads(written)["mode"]) != mode:
             file.close()
-            raise OutputError(str(self.path), f"the folder holds the results of a {found} pipeline; choose another one")
+            raise OutputError(
+                str(self.path), f"the folder holds the results of a {result} pipeline; choose another one"
+            )
         return file
 
     def _recover(self) -> None:
         """Finish what a killed predecessor had begun to commit."""
 
 
-class BatchOutput(Output):
+class BatchOutput(OutputFolder):
     """The output of a batch job."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, "batch")
 
-    def commit(self, staging: Path, reports: Sequence[Report], summary: Summary) -> None:
+    def commit(self, staging: Path, reports: Sequence[TaskReport], summary: Summary) -> None:
         """Put the files of a job in the place of whatever was there."""
         final = staging / "final"
         for kind in KINDS:
@@ -129,7 +131,7 @@ class BatchOutput(Output):
         shutil.rmtree(self.path / _STAGING, ignore_errors=True)
 
 
-class StreamOutput(Output):
+class StreamOutput(OutputFolder):
     """The output of a stream."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -153,7 +155,7 @@ class StreamOutput(Output):
         last = self._last_record()
         return Summary() if last is None else Summary(**last["totals"])  # type: ignore[arg-type]
 
-    def commit(self, batch: int, staging: Path, reports: Sequence[Report], totals: Summary, stream: str) -> None:
+    def commit(self, batch: int, staging: Path, reports: Sequence[TaskReport], totals: Summary, stream: str) -> None:
         """Add the files of a micro-batch.
 
         Args:
@@ -222,11 +224,11 @@ class StreamOutput(Output):
         return record
 
 
-def _with_rows(reports: Iterable[Report], kind: str) -> list[Report]:
+def _with_rows(reports: Iterable[TaskReport], kind: str) -> list[TaskReport]:
     return sorted((report for report in reports if report.rows(kind)), key=lambda report: report.partition)
 
 
-def _staged(staging: Path, kind: str, report: Report) -> Path:
+def _staged(staging: Path, kind: str, report: TaskReport) -> Path:
     path = staging / kind / report.file_name()
     if not path.is_file():
         raise _not_shared(path)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
-from twigcast.spark.matching import Answers, Matcher
+from twigcast.spark.matching import BatchAnswer, BatchMatcher
 from twigcast.spark.schemas import KINDS
 from twigcast.spark.snapshots import Snapshot, load_engine
 
@@ -40,7 +40,7 @@ _GATHERED_BYTES_MAX: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TaskReport:
     """What one task did."""
 
     partition: int
@@ -112,7 +112,7 @@ class AnswerWriter:
         name = part_name(partition, attempt)
         self._writers = {kind: PartWriter(staging / kind / name, schema) for kind, schema in KINDS.items()}
 
-    def write(self, answers: Answers) -> None:
+    def write(self, answers: BatchAnswer) -> None:
         """Add answers."""
         for batch in answers.matches():
             self._writers["matches"].write(batch)
@@ -149,7 +149,7 @@ def answer_writing(
         context = TaskContext.get()
         assert context is not None
         partition, attempt = context.partitionId(), context.taskAttemptId()
-        matcher = Matcher(
+        matcher = BatchMatcher(
             load_engine(snapshot), snapshot.limits, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
         )
         writer = AnswerWriter(Path(staging), partition, attempt)

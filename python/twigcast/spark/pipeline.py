@@ -13,17 +13,18 @@ from pyspark.sql import DataFrame, SparkSession
 from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
-from twigcast.spark.direct import Work, find_work, handed_over
+from twigcast.registration import Dialect
+from twigcast.spark.direct import ReadPlan, find_work, handed_over
 from twigcast.spark.folder_stream import BATCH_FILES_MAX
 from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.output import BatchOutput, StreamOutput
-from twigcast.spark.population import OnBad, Population, PopulationFeed
-from twigcast.spark.progress import Reporter, Silent
+from twigcast.spark.population import OnBad, PopulationFeed, PopulationSource
+from twigcast.spark.progress import ProgressReporter, SilentReporter
 from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
-from twigcast.spark.sources import Reading, check_columns, check_readable, is_parquet
-from twigcast.spark.streaming import StreamSettings, folder_stream, run_stream
+from twigcast.spark.sources import ReadOptions, check_columns, check_readable, is_parquet
+from twigcast.spark.streaming import Stream, folder_stream, run_stream
 from twigcast.spark.summary import Summary
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 SPARK_LOG: Final = "_spark.log"
 """In the output folder: what Spark and its workers write to standard error."""
@@ -53,7 +54,7 @@ def run_pipeline(
     interval_seconds: float = INTERVAL_SECONDS,
     files_per_batch: int = BATCH_FILES_MAX,
     spark: SparkSession | None = None,
-    reporter: Reporter | None = None,
+    reporter: ProgressReporter | None = None,
 ) -> Summary:
     """Match, rewrite and sort out messages with Spark.
 
@@ -99,17 +100,17 @@ def run_pipeline(
     """
     if once and not stream:
         raise PipelineError("once goes with stream: a batch job always stops when it is done")
-    telling = reporter or Silent()
-    population = Population(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
+    telling = reporter or SilentReporter()
+    population = PopulationSource(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
     _check_messages(messages, stream=stream)
-    settings = StreamSettings(
+    settings = Stream(
         once,
         interval_seconds,
         nodes,
         files_per_batch,
         None if checkpoint is None else Path(checkpoint).absolute(),
     )
-    reading = Reading(record, include, (limits or Limits()).message_bytes_max)
+    reading = ReadOptions(record, include, (limits or Limits()).message_bytes_max)
     opened: StreamOutput | BatchOutput
     with (
         StreamOutput(output) if stream else BatchOutput(output) as opened,
@@ -130,7 +131,7 @@ def run_pipeline(
 
 
 def _run_batch(
-    find: Callable[[Path], Work], feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: Reporter
+    find: Callable[[Path], ReadPlan], feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: ProgressReporter
 ) -> Summary:
     """Do the work that ``find`` finds, given the staging folder."""
     began = time.monotonic()
@@ -162,7 +163,9 @@ def _check_messages(messages: DataFrame | str | os.PathLike[str], *, stream: boo
         check_readable(location)
 
 
-def _work(spark: SparkSession, messages: DataFrame | str | os.PathLike[str], reading: Reading, staging: Path) -> Work:
+def _work(
+    spark: SparkSession, messages: DataFrame | str | os.PathLike[str], reading: ReadOptions, staging: Path
+) -> ReadPlan:
     if isinstance(messages, DataFrame):
         return handed_over(check_columns(messages, "the DataFrame of messages"))
     return find_work(spark, messages, reading, staging)
@@ -171,17 +174,17 @@ def _work(spark: SparkSession, messages: DataFrame | str | os.PathLike[str], rea
 @contextmanager
 def _session(messages: object, spark: SparkSession | None, master: str | None, log: Path) -> Iterator[SparkSession]:
     """The session to work in; one made here is stopped afterwards."""
-    given = messages.sparkSession if isinstance(messages, DataFrame) else spark
-    if given is not None:
-        yield given
+    supplied = messages.sparkSession if isinstance(messages, DataFrame) else spark
+    if supplied is not None:
+        yield supplied
         return
-    made = open_session(master, log=log)
+    created = open_session(master, log=log)
     try:
-        yield made
+        yield created
     except PipelineError as error:
         if log.exists():
             raise PipelineError(f"{error.reason} (Spark's own account: {log})") from error
         raise
     finally:
         with suppress(*JAVA_GONE):  # it has stopped already
-            made.stop()
+            created.stop()

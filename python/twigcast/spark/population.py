@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, SubscriptionFileError, TwigcastError
 from twigcast.limits import Limits
-from twigcast.spark.progress import Reporter
-from twigcast.spark.snapshots import Snapshot, publish
+from twigcast.registration import Dialect
+from twigcast.spark.progress import ProgressReporter
+from twigcast.spark.snapshots import Snapshot, ship_snapshot
 from twigcast.subscription_files import load_subscriptions
-from twigcast.subscriptions import Dialect, SubscriptionSet
+from twigcast.subscriptions import SubscriptionSet
 
 _REFUSED_SHOWN: Final = 20
 
@@ -21,7 +22,7 @@ OnBad = Literal["fail", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
-class Population:
+class PopulationSource:
     """Where subscriptions come from and how they are read."""
 
     source: SubscriptionSet | str | os.PathLike[str]
@@ -63,11 +64,11 @@ class Population:
 class PopulationFeed:
     """Publishes a population, and publishes it anew when its file has changed."""
 
-    def __init__(self, spark: SparkSession, population: Population, reporter: Reporter) -> None:
+    def __init__(self, spark: SparkSession, population: PopulationSource, reporter: ProgressReporter) -> None:
         self._spark = spark
         self._population = population
         self._reporter = reporter
-        self._stamp = self._look()
+        self._stamp = self._poll()
         self._snapshot = self._publish()
 
     @property
@@ -81,7 +82,7 @@ class PopulationFeed:
         A file that cannot be used stops the pipeline with ``on_bad="fail"``; with ``"skip"`` the last usable one
         stays in force.
         """
-        stamp = self._look()
+        stamp = self._poll()
         if stamp == self._stamp:
             return self._snapshot
         try:
@@ -97,7 +98,7 @@ class PopulationFeed:
         self._stamp = stamp
         return self._snapshot
 
-    def _look(self) -> object:
+    def _poll(self) -> object:
         """What changes when the subscriptions do."""
         source = self._population.source
         if isinstance(source, SubscriptionSet):
@@ -116,4 +117,4 @@ class PopulationFeed:
             more = len(refused) - _REFUSED_SHOWN
             self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s tells of all")
         population = self._population
-        return publish(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)
+        return ship_snapshot(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)

@@ -27,7 +27,7 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 
-class Reporter(Protocol):
+class ProgressReporter(Protocol):
     """Whoever wants to know what a pipeline is doing."""
 
     def say(self, text: str) -> None:
@@ -40,7 +40,7 @@ class Reporter(Protocol):
         """The job that made progress is over."""
 
 
-class Silent:
+class SilentReporter:
     """Does not want to know."""
 
     def say(self, text: str) -> None:
@@ -53,7 +53,7 @@ class Silent:
         """Say nothing."""
 
 
-class Terminal:
+class TerminalReporter:
     """Shows progress on standard error: a bar that moves on a terminal, now and then a line elsewhere.
 
     Args:

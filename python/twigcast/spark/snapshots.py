@@ -53,7 +53,7 @@ class Snapshot:
     """Whether subscriptions that rewrite nothing get the message itself as payload."""
 
 
-def publish(
+def ship_snapshot(
     spark: SparkSession,
     subscriptions: SubscriptionSet,
     refused: int = 0,

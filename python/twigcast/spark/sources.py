@@ -24,7 +24,7 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from twigcast.errors import SourceError
 from twigcast.limits import Limits
-from twigcast.messages import Rejected, Source, find_sources, read_source
+from twigcast.reading.messages import MessageFile, RejectedInput, find_message_files, read_message_file
 from twigcast.spark.schemas import MESSAGES, MESSAGES_DDL
 
 FORMAT: Final = "twigcast"
@@ -46,11 +46,11 @@ BATCH_MESSAGES_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadOptions:
     """How messages are cut out of their files."""
 
     record: str | None = None
-    """Cut each document into messages at this element (see :func:`twigcast.messages.read_messages`)."""
+    """Cut each document into messages at this element (see :func:`twigcast.reading.messages.read_messages`)."""
 
     include: str | None = None
     """A pattern such as ``*.xml`` that names must match."""
@@ -68,7 +68,7 @@ class Reading:
         return options
 
     @classmethod
-    def of(cls, options: MutableMapping[str, str]) -> "Reading":
+    def of(cls, options: MutableMapping[str, str]) -> "ReadOptions":
         """From options of the data source; Spark makes their names lower-case or not, depending on the version."""
         lowered = {name.lower(): value for name, value in options.items()}
         limit = lowered.get("messagebytesmax")
@@ -80,7 +80,7 @@ class Reading:
 class SourcesPartition(InputPartition):
     """What one task reads."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[MessageFile]) -> None:
         super().__init__(None)
         self.sources = tuple(sources)
 
@@ -88,13 +88,15 @@ class SourcesPartition(InputPartition):
 class MessageReader(DataSourceReader):
     """Reads what lies at a path, once."""
 
-    def __init__(self, path: str, reading: Reading) -> None:
+    def __init__(self, path: str, reading: ReadOptions) -> None:
         self._path = path
         self._reading = reading
 
     def partitions(self) -> Sequence[InputPartition]:
         """A partition per task, and one that is empty where there is nothing: Spark asks for it then."""
-        return plan_partitions(find_sources([self._path], include=self._reading.include)) or [SourcesPartition(())]
+        return plan_partitions(find_message_files([self._path], include=self._reading.include)) or [
+            SourcesPartition(())
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of one task, as Arrow batches."""
@@ -116,10 +118,10 @@ class MessageSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reader of a batch job."""
-        return MessageReader(self.options["path"], Reading.of(self.options))
+        return MessageReader(self.options["path"], ReadOptions.of(self.options))
 
 
-def read_messages(spark: SparkSession, path: str | os.PathLike[str], reading: Reading | None = None) -> DataFrame:
+def read_messages(spark: SparkSession, path: str | os.PathLike[str], reading: ReadOptions | None = None) -> DataFrame:
     """The messages at a path: ``message_id``, ``xml``, ``problem``.
 
     Args:
@@ -132,7 +134,7 @@ def read_messages(spark: SparkSession, path: str | os.PathLike[str], reading: Re
         SourceError: There is nothing there, or no such columns.
     """
     location = os.fspath(path)
-    how = reading or Reading()
+    how = reading or ReadOptions()
     if is_parquet(location):
         if how.record is not None:
             raise SourceError(location, "records are cut out of files and archives, not out of Parquet columns")
@@ -192,15 +194,15 @@ def check_columns(messages: DataFrame, name: str) -> DataFrame:
     return messages.selectExpr(*columns)
 
 
-def plan_partitions(sources: Sequence[Source]) -> list[SourcesPartition]:
+def plan_partitions(sources: Sequence[MessageFile]) -> list[SourcesPartition]:
     """Spread sources over tasks, neighbours together."""
     total = sum(source.size for source in sources)
-    wanted = max(PARTITION_BYTES_MIN, total // PARTITIONS_WANTED_MAX)
+    requested = max(PARTITION_BYTES_MIN, total // PARTITIONS_WANTED_MAX)
     partitions: list[SourcesPartition] = []
-    current: list[Source] = []
+    current: list[MessageFile] = []
     size = 0
     for source in sources:
-        if current and (size + source.size > wanted or len(current) >= PARTITION_SOURCES_MAX):
+        if current and (size + source.size > requested or len(current) >= PARTITION_SOURCES_MAX):
             partitions.append(SourcesPartition(current))
             current, size = [], 0
         current.append(source)
@@ -210,7 +212,7 @@ def plan_partitions(sources: Sequence[Source]) -> list[SourcesPartition]:
     return partitions
 
 
-def read_batches(sources: Iterable[Source], reading: Reading) -> Iterator[pa.RecordBatch]:
+def read_batches(sources: Iterable[MessageFile], reading: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The messages of sources as Arrow batches of :data:`~twigcast.spark.schemas.MESSAGES`."""
     limits = Limits(message_bytes_max=reading.message_bytes_max)
     ids: list[str] = []
@@ -218,13 +220,13 @@ def read_batches(sources: Iterable[Source], reading: Reading) -> Iterator[pa.Rec
     problems: list[str | None] = []
     size = 0
     for source in sources:
-        for item in read_source(source, record=reading.record, include=reading.include, limits=limits):
+        for item in read_message_file(source, record=reading.record, include=reading.include, limits=limits):
             if ids and (size + len(item.xml) > BATCH_BYTES or len(ids) >= BATCH_MESSAGES_MAX):
                 yield _batch(ids, bodies, problems)
                 ids, bodies, problems, size = [], [], [], 0
             ids.append(item.id.encode("utf-8", "replace").decode())  # names of files need not be text
             bodies.append(item.xml)
-            problems.append(str(item.error) if isinstance(item, Rejected) else None)
+            problems.append(str(item.error) if isinstance(item, RejectedInput) else None)
             size += len(item.xml)
     if ids:
         yield _batch(ids, bodies, problems)

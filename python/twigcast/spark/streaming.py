@@ -21,8 +21,8 @@ from twigcast.spark.folder_stream import FORMAT, FolderSource
 from twigcast.spark.jobs import run_job, spark_errors
 from twigcast.spark.output import StreamOutput
 from twigcast.spark.population import PopulationFeed
-from twigcast.spark.progress import Reporter
-from twigcast.spark.sources import Reading, check_columns
+from twigcast.spark.progress import ProgressReporter
+from twigcast.spark.sources import ReadOptions, check_columns
 from twigcast.spark.summary import Summary
 
 _FOLDER_LOG: Final = "files.jsonl"
@@ -30,7 +30,7 @@ _WAIT_SECONDS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSettings:
+class Stream:
     """How a stream runs."""
 
     once: bool
@@ -56,9 +56,9 @@ class StreamSettings:
 def folder_stream(
     spark: SparkSession,
     folder: str | os.PathLike[str],
-    reading: Reading,
+    reading: ReadOptions,
     output: StreamOutput,
-    settings: StreamSettings,
+    settings: Stream,
 ) -> DataFrame:
     """The messages that come into a folder, as a streaming DataFrame."""
     spark.dataSource.register(FolderSource)
@@ -69,7 +69,7 @@ def folder_stream(
 
 
 def run_stream(
-    messages: DataFrame, feed: PopulationFeed, output: StreamOutput, settings: StreamSettings, reporter: Reporter
+    messages: DataFrame, feed: PopulationFeed, output: StreamOutput, settings: Stream, reporter: ProgressReporter
 ) -> Summary:
     """Process what comes until there is no more (``once``), a signal, or a failure. Arguments as for ``run_pipeline``.
 
@@ -108,7 +108,7 @@ class _Batches:
     """
 
     def __init__(
-        self, feed: PopulationFeed, output: StreamOutput, settings: StreamSettings, reporter: Reporter
+        self, feed: PopulationFeed, output: StreamOutput, settings: Stream, reporter: ProgressReporter
     ) -> None:
         self._feed = feed
         self._output = output

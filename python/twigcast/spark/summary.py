@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from twigcast.spark.parts import Report
+from twigcast.spark.parts import TaskReport
 
 RATE_MESSAGES_MIN: Final = 100
 """Of fewer messages, the time says how long it takes to start a job."""
@@ -42,7 +42,7 @@ class Summary:
         """The numbers by name, as ``summary.json`` has them."""
         return asdict(self)
 
-    def plus(self, reports: Iterable[Report], seconds: float, subscriptions: int, refused: int) -> "Summary":
+    def plus(self, reports: Iterable[TaskReport], seconds: float, subscriptions: int, refused: int) -> "Summary":
         """This and what some more tasks did."""
         done = list(reports)
         return replace(

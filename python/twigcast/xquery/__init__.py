@@ -8,5 +8,6 @@ its binding path; here is what happens on the messages that pass:
 - ``worker``: what runs in that process
 - ``exchange``: what the two tell each other
 - ``adding``: who takes which query
-- ``asking``: the engine's answers, with those of Saxon in them
+
+Its results are merged with the engine's in `twigcast.engine.external`.
 """

@@ -12,7 +12,7 @@ import sys
 from typing import Any, BinaryIO, Final
 
 from twigcast.errors import UnsupportedQuery
-from twigcast.prolog import without_doctype
+from twigcast.reading.prolog import without_doctype
 from twigcast.xquery.exchange import Reply, Request, prolog
 from twigcast.xquery.safety import refuse_unsafe
 

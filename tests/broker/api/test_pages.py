@@ -17,8 +17,8 @@ from tests.test_docs import FENCE, OPTIONS, Command, commands
 PAGE = Path("docs") / "tutorial" / "your-first-broker.md"
 
 
-def is_shown(expected: str, found: str) -> bool:
-    return doctest.OutputChecker().check_output(expected, found, OPTIONS)
+def is_shown(expected: str, result: str) -> bool:
+    return doctest.OutputChecker().check_output(expected, result, OPTIONS)
 
 
 def run(command: Command, folder: Path, environment: dict[str, str]) -> None:

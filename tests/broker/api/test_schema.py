@@ -62,9 +62,9 @@ def test_the_broker_does_as_its_description_says(own_broker: Callable[..., Runni
         asked += 1
         case.call_and_validate(headers=headers, checks=CHECKS)
 
-    for found in described.get_all_operations():
-        assert isinstance(found, Ok)
-        operation = found.ok()
+    for result in described.get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
         if LEFT_OUT.match(f"{operation.method.upper()} {operation.path}"):
             continue
         for mode in GenerationMode:

@@ -17,12 +17,19 @@ import uvicorn
 from lxml import html
 
 from twigcast.broker.api.app import create_app
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings, load
 from twigcast.broker.console import console_router
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.hub.options import HubOptions
-from twigcast.broker.model import Delivery, DeliverySettings, NewSubscription, Scope, Submission, Subscription
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.model import (
+    DeliverySettings,
+    NewSubscription,
+    QueuedDelivery,
+    Scope,
+    StoredSubscription,
+    Submission,
+)
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.open import open_store
 from twigcast.broker.tokens import create_token
 
@@ -57,7 +64,7 @@ class BrokerWithConsole:
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.broker = RunningBroker(self.store, HubOptions(limits=self.settings.engine_limits))
+        self.broker = Broker(self.store, HubOptions(limits=self.settings.engine_limits))
         await self.broker.start()
         policy = UrlPolicy(allow_private=True)
         app = create_app(self.broker, self.settings, policy, [console_router()])
@@ -110,37 +117,37 @@ class BrokerWithConsole:
         submissions = [Submission(tenant_id, body, source, message_id) for body in bodies]
         return self.do(self.broker.publish(submissions))
 
-    def subscribe(self, key: str, query: str, *, tenant_id: int = 1, **more: Any) -> Subscription:
+    def subscribe(self, key: str, query: str, *, tenant_id: int = 1, **more: Any) -> StoredSubscription:
         """Subscribe."""
         (added,) = self.do(self.broker.subscribe([NewSubscription(tenant_id, key, query, **more)]))
         if isinstance(added, Exception):
             raise added
         return added
 
-    def bury(self, key: str, reason: str, *, tenant_id: int = 1, attempts: int = 8) -> list[int]:
+    def dead_letter(self, key: str, reason: str, *, tenant_id: int = 1, attempts: int = 8) -> list[int]:
         """Give up all deliveries that a subscription has pending."""
-        found = self.store.subscription(tenant_id, key)
-        assert found is not None
-        pending = self.store.pending(found.lane_id, limit=100, bytes_max=1 << 20)
-        return self.do(self.broker.bury([(delivery, attempts, reason) for delivery in pending]))
+        result = self.store.subscription(tenant_id, key)
+        assert result is not None
+        pending = self.store.pending(result.queue_id, limit=100, bytes_max=1 << 20)
+        return self.do(self.broker.dead_letter([(delivery, attempts, reason) for delivery in pending]))
 
-    def webhook(self, key: str, query: str, url: str, **more: Any) -> Subscription:
+    def webhook(self, key: str, query: str, url: str, **more: Any) -> StoredSubscription:
         """Subscribe a webhook, which nobody serves here."""
         return self.subscribe(key, query, delivery=DeliverySettings("webhook", url, "s3cret"), **more)
 
-    def revived(self) -> list[Delivery]:
+    def redriven(self) -> list[QueuedDelivery]:
         """Collects what is revived from now on."""
-        seen: list[Delivery] = []
+        seen: list[QueuedDelivery] = []
 
         class Watch:
-            def on_deliveries(self, lane_ids: object) -> None: ...
+            def on_deliveries(self, queue_ids: object) -> None: ...
 
             def on_subscriptions(self, changed: object, removed: object) -> None: ...
 
-            def on_revived(self, deliveries: Sequence[Delivery]) -> None:
+            def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
                 seen.extend(deliveries)
 
-        self.loop.call_soon_threadsafe(self.broker.watch, Watch())
+        self.loop.call_soon_threadsafe(self.broker.add_listener, Watch())
         return seen
 
 
@@ -174,9 +181,9 @@ class Page:
 
     def all(self, xpath: str) -> list[Any]:
         """What an XPath finds in it."""
-        found = self.tree.xpath(xpath)
-        assert isinstance(found, list)
-        return found
+        result = self.tree.xpath(xpath)
+        assert isinstance(result, list)
+        return result
 
     def form(self, action: str, **fields: str) -> html.FormElement:
         """The form with an action, and with hidden fields of these values."""

@@ -12,8 +12,8 @@ import pytest
 
 from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person, wait_until
-from twigcast.broker.console.activity import KEPT, Activity, Latency, Reading, Tally
-from twigcast.broker.hub.metrics import SECONDS
+from twigcast.broker.console.activity import KEPT, Activity, CounterSnapshot, Latency, Tally
+from twigcast.broker.metrics import SECONDS
 
 
 def _histogram(values: list[float]) -> Latency:
@@ -31,11 +31,11 @@ def test_quantiles_lie_in_the_class_of_the_true_value() -> None:
         values = sorted(generator.lognormvariate(-4, 1.5) for _ in range(generator.randint(1, 300)))
         for share in (0.5, 0.9, 0.99, 1.0):
             true = values[math.ceil(len(values) * share) - 1]
-            found = _histogram(values).quantile(share)
-            assert found is not None
+            result = _histogram(values).quantile(share)
+            assert result is not None
             lower = max((bound for bound in SECONDS if bound < true), default=0.0)
             upper = min((bound for bound in SECONDS if bound >= true), default=SECONDS[-1])
-            assert lower <= found <= upper * (1 + 1e-12), (share, true, found)
+            assert lower <= result <= upper * (1 + 1e-12), (share, true, result)
 
 
 def test_without_messages_there_is_no_latency() -> None:
@@ -46,9 +46,9 @@ def test_without_messages_there_is_no_latency() -> None:
 def test_rates_are_differences_by_the_time_that_passed() -> None:
     now = [100.0]
     activity = Activity(clock=lambda: now[0])
-    activity.add(Reading(Tally(10, 1, 100, 50), {7: Tally(4, 0, 8, -1)}, _histogram([0.004] * 10), 3, 2, 1))
+    activity.add(CounterSnapshot(Tally(10, 1, 100, 50), {7: Tally(4, 0, 8, -1)}, _histogram([0.004] * 10), 3, 2, 1))
     now[0] = 102.0
-    activity.add(Reading(Tally(30, 2, 140, 60), {7: Tally(8, 1, 10, -1)}, _histogram([0.004] * 10 + [0.3] * 4)))
+    activity.add(CounterSnapshot(Tally(30, 2, 140, 60), {7: Tally(8, 1, 10, -1)}, _histogram([0.004] * 10 + [0.3] * 4)))
     (whole,) = activity.samples(None)
     assert (whole.accepted, whole.rejected, whole.deliveries, whole.handed_out) == (10, 0.5, 20, 5)
     assert whole.p50_ms is not None
@@ -64,7 +64,7 @@ def test_rates_are_differences_by_the_time_that_passed() -> None:
 def test_only_some_minutes_are_kept_and_only_news_are_told() -> None:
     activity = Activity()
     for number in range(KEPT * 2):
-        activity.add(Reading(Tally(accepted=number)))
+        activity.add(CounterSnapshot(Tally(accepted=number)))
     numbers = [sample.number for sample in activity.samples(None)]
     assert len(numbers) == KEPT
     assert all(b == a + 1 for a, b in pairwise(numbers))
@@ -78,8 +78,10 @@ def test_each_tenant_sees_its_own_activity(
     running.subscribe("all", "/*", tenant_id=busy.tenant_id)
 
     def samples(person: Person) -> list[dict[str, float | None]]:
-        found: list[dict[str, float | None]] = person.get("/console/live?sample=0&message=0").response.json()["samples"]
-        return found
+        result: list[dict[str, float | None]] = person.get("/console/live?sample=0&message=0").response.json()[
+            "samples"
+        ]
+        return result
 
     wait_until(lambda: samples(calm.person))
     busy.publish(*([b"<a/>"] * 500), b"<a>")

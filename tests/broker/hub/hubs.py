@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar, cast
 
-from twigcast.broker.hub.options import HubOptions
+from twigcast.broker.broker import Broker
 from twigcast.broker.model import (
     Accepted,
-    Delivery,
     NewSubscription,
-    RejectedMessage,
+    QueuedDelivery,
+    RejectedRecord,
+    StoredSubscription,
     Submission,
-    Subscription,
 )
-from twigcast.broker.running import RunningBroker
-from twigcast.broker.store.interface import LanePosition, Store
+from twigcast.broker.options import HubOptions
+from twigcast.broker.store.interface import QueuePosition, Store
 
 TENANT = 1
 T = TypeVar("T")
@@ -34,9 +34,9 @@ def run(work: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
 
 
 @asynccontextmanager
-async def running(store: Store, **options: Any) -> AsyncIterator[RunningBroker]:
+async def running(store: Store, **options: Any) -> AsyncIterator[Broker]:
     """A broker on a store that stays open."""
-    broker = RunningBroker(store, HubOptions(**options))
+    broker = Broker(store, HubOptions(**options))
     await broker.start()
     try:
         yield broker
@@ -44,21 +44,23 @@ async def running(store: Store, **options: Any) -> AsyncIterator[RunningBroker]:
         await broker.stop()
 
 
-async def subscribe(broker: RunningBroker, key: str, query: str, **settings: Any) -> Subscription:
+async def subscribe(broker: Broker, key: str, query: str, **settings: Any) -> StoredSubscription:
     """A subscription that must be accepted."""
-    (found,) = await broker.subscribe([NewSubscription(settings.pop("tenant_id", TENANT), key, query, **settings)])
-    assert isinstance(found, Subscription), found
-    return found
+    (result,) = await broker.subscribe([NewSubscription(settings.pop("tenant_id", TENANT), key, query, **settings)])
+    assert isinstance(result, StoredSubscription), result
+    return result
 
 
-async def subscribe_many(broker: RunningBroker, new: Sequence[NewSubscription]) -> list[Subscription]:
+async def subscribe_many(broker: Broker, new: Sequence[NewSubscription]) -> list[StoredSubscription]:
     """Subscriptions that all must be accepted."""
-    found = await broker.subscribe(new)
-    assert all(isinstance(s, Subscription) for s in found), [s for s in found if not isinstance(s, Subscription)][:3]
-    return cast("list[Subscription]", found)
+    results = await broker.subscribe(new)
+    assert all(isinstance(s, StoredSubscription) for s in results), [
+        s for s in results if not isinstance(s, StoredSubscription)
+    ][:3]
+    return cast("list[StoredSubscription]", results)
 
 
-async def publish(broker: RunningBroker, *bodies: str | bytes, **settings: Any) -> list[Accepted]:
+async def publish(broker: Broker, *bodies: str | bytes, **settings: Any) -> list[Accepted]:
     """Publish messages that must be accepted."""
     tenant_id = settings.pop("tenant_id", TENANT)
     results = await broker.publish(
@@ -68,37 +70,37 @@ async def publish(broker: RunningBroker, *bodies: str | bytes, **settings: Any) 
     return cast("list[Accepted]", results)
 
 
-async def publish_any(broker: RunningBroker, *submissions: Submission) -> list[Accepted | RejectedMessage]:
+async def publish_any(broker: Broker, *submissions: Submission) -> list[Accepted | RejectedRecord]:
     """Publish messages that may be rejected."""
     return await broker.publish(submissions)
 
 
-async def pull_within(broker: RunningBroker, lane_id: int, count: int, pending_max: int) -> list[Delivery]:
+async def pull_within(broker: Broker, queue_id: int, count: int, pending_max: int) -> list[QueuedDelivery]:
     """Pull and acknowledge so many deliveries of a lane; at no time may more be pending than these."""
-    got: list[Delivery] = []
+    got: list[QueuedDelivery] = []
     while len(got) < count:
-        assert broker.store.pending_count(lane_id) <= pending_max
-        some = await broker.pull(lane_id, limit=20, wait=30, visibility=60)
-        await broker.acknowledge(lane_id, [delivery.id for delivery in some])
+        assert broker.store.pending_count(queue_id) <= pending_max
+        some = await broker.pull(queue_id, limit=20, wait=30, visibility=60)
+        await broker.acknowledge(queue_id, [delivery.id for delivery in some])
         got += some
     return got
 
 
-async def drain(broker: RunningBroker, lane_id: int) -> list[Delivery]:
+async def drain(broker: Broker, queue_id: int) -> list[QueuedDelivery]:
     """All that a lane has pending, pulled and acknowledged."""
-    found: list[Delivery] = []
-    while some := await broker.pull(lane_id, limit=1_000, wait=0, visibility=60):
-        await broker.acknowledge(lane_id, [d.id for d in some])
-        found += some
-    return found
+    results: list[QueuedDelivery] = []
+    while some := await broker.pull(queue_id, limit=1_000, wait=0, visibility=60):
+        await broker.acknowledge(queue_id, [d.id for d in some])
+        results += some
+    return results
 
 
-async def heard(broker: RunningBroker, lane_id: int, count: int, after: LanePosition | None = None) -> list[Delivery]:
+async def heard(broker: Broker, queue_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
     """The first deliveries that a listener gets; those that come in the same group included."""
-    found: list[Delivery] = []
-    async with aclosing(broker.listen(lane_id, after)) as groups:  # type: ignore[type-var]
+    results: list[QueuedDelivery] = []
+    async with aclosing(broker.read_queue(queue_id, after)) as groups:  # type: ignore[type-var]
         async for group in groups:
-            found += group
-            if len(found) >= count:
+            results += group
+            if len(results) >= count:
                 break
-    return found
+    return results

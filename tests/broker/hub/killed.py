@@ -12,10 +12,10 @@ import asyncio
 import sys
 
 from tests.broker.hub.hubs import TENANT, publish_any
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.options import HubOptions
 from twigcast.broker.model import Accepted, Submission
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.open import open_store
 
 QUERIES = {"even": "/m[@n mod 2 = 0]", "all": "/m", "third": "for $m in /m[@n mod 3 = 0] return <t>{ $m/x }</t>"}
@@ -28,7 +28,7 @@ def tell(*words: object) -> None:
     sys.stdout.flush()
 
 
-async def listen(broker: RunningBroker, key: str) -> None:
+async def listen(broker: Broker, key: str) -> None:
     while True:
         try:
             await listen_once(broker, key)
@@ -37,20 +37,20 @@ async def listen(broker: RunningBroker, key: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def listen_once(broker: RunningBroker, key: str) -> None:
-    lane = broker.store.lane(TENANT, key)
-    assert lane is not None
+async def listen_once(broker: Broker, key: str) -> None:
+    queue = broker.store.queue(TENANT, key)
+    assert queue is not None
     count = 0
-    async for group in broker.listen(lane.id):
+    async for group in broker.read_queue(queue.id):
         for delivery in group:
             tell("got", key, delivery.id.seq, int(delivery.redelivered))
         count += 1
         # Some are acknowledged at once, some late, some never before the kill.
         if count % 3 == 0:
-            await broker.acknowledge_up_to(lane.id, group[-1].id.seq)
+            await broker.acknowledge_up_to(queue.id, group[-1].id.seq)
 
 
-async def publish(broker: RunningBroker, first: int, step: int) -> None:
+async def publish(broker: Broker, first: int, step: int) -> None:
     number = first
     while True:
         body = f"<m n='{number}'><x>{number}</x>{'<p/>' * (number % 400)}</m>".encode()
@@ -66,12 +66,12 @@ async def publish(broker: RunningBroker, first: int, step: int) -> None:
 
 
 async def main(address: str, first: int) -> None:
-    broker = RunningBroker(open_store(address), HubOptions(upkeep_seconds=0.05))
+    broker = Broker(open_store(address), HubOptions(upkeep_seconds=0.05))
     await broker.start()
     tell("started")
     await asyncio.gather(
         *(listen(broker, key) for key in QUERIES),
-        *(publish(broker, first + place, PUBLISHERS) for place in range(PUBLISHERS)),
+        *(publish(broker, first + position, PUBLISHERS) for position in range(PUBLISHERS)),
     )
 
 

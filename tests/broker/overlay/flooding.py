@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from twigcast.broker.overlay.node import Branch, Keep, Learned, NodeSettings, Peer, ReadAgain, Said, Status
+from twigcast.broker.overlay.node import (
+    BrokerInfo,
+    Keep,
+    Learned,
+    LinkDecision,
+    NodeSettings,
+    NodeStatus,
+    ReadAgain,
+    Said,
+)
 from twigcast.overlay.core import Effects
-from twigcast.overlay.onyx.model import Message, Recover, Recovered, RoutingQuery, Source, Span
-from twigcast.overlay.onyx.projection import Part
+from twigcast.overlay.onyx.content.projection import Projection
+from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Recovered, RoutingQuery, SourceEntry, Span
 
 
 class FloodingNode:
@@ -40,7 +49,7 @@ class FloodingNode:
 
     def receive(self, sender: int, message: Any, now: float) -> Effects:
         if isinstance(message, Recover):
-            return Effects([], [], [ReadAgain(message.after, self.last, message.wanted, message.way)])
+            return Effects([], [], [ReadAgain(message.after, self.last, message.query, message.route)])
         if isinstance(message, Recovered):
             return self._take(message.span, sender)
         return self._take(message, sender)
@@ -56,7 +65,7 @@ class FloodingNode:
     def wake(self, timer: Hashable, now: float) -> Effects:
         return Effects([], [], [])
 
-    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
         sends: list[tuple[int, Any]] = []
         for one in messages:
             message = one._replace(path=(self.identity,))
@@ -68,21 +77,21 @@ class FloodingNode:
         self.stored_horizons.update(horizons)
         return Effects([], [], [])
 
-    def want(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Part] | None = None
+    def subscribe(
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
-        self.wishes.update(wishes)
+        self.wishes.update(interests)
         return Effects([], [], [])
 
-    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         for key in keys:
             self.wishes.pop(key, None)
         return Effects([], [], [])
 
     def recovered(self, answer: Recovered, now: float) -> Effects:
-        return Effects([(answer.way[0], answer)], [], [])
+        return Effects([(answer.route[0], answer)], [], [])
 
-    def describe(self, source: Source, now: float) -> Effects:
+    def describe(self, source: SourceEntry, now: float) -> Effects:
         return Effects([], [], [Learned(source)])
 
     def relay(self, target: int, content: bytes, now: float) -> Effects:
@@ -97,16 +106,16 @@ class FloodingNode:
     def reached(self) -> frozenset[int]:
         return frozenset(self.links)
 
-    def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
+    def matcher(self, query: RoutingQuery) -> Callable[[OverlayMessage], bool]:
         return lambda message: True
 
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         return self.floor
 
-    def branches(self, message: Message) -> list[Branch]:
-        return [Branch(link, True, ("everything",)) for link in self.links]
+    def branches(self, message: OverlayMessage) -> list[LinkDecision]:
+        return [LinkDecision(link, True, ("everything",)) for link in self.links]
 
-    def status(self) -> Status:
-        me = Peer(self.identity, self.label, tuple((link, 1) for link in self.links))
-        others = (Peer(link, "", ((self.identity, 1),)) for link in self.links)
-        return Status((me, *others), dict.fromkeys(self.links, 1), self.horizons, {}, {})
+    def status(self) -> NodeStatus:
+        me = BrokerInfo(self.identity, self.label, tuple((link, 1) for link in self.links))
+        others = (BrokerInfo(link, "", ((self.identity, 1),)) for link in self.links)
+        return NodeStatus((me, *others), dict.fromkeys(self.links, 1), self.horizons, {}, {})

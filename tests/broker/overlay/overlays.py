@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.broker.overlay.flooding import FloodingNode
-from twigcast.broker.hub.options import HubOptions
-from twigcast.broker.overlay.node import BrokerNode, MakeNode, NodeSettings
+from twigcast.broker.broker import Broker
+from twigcast.broker.options import HubOptions
+from twigcast.broker.overlay.node import MakeNode, NodeInterface, NodeSettings
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.store.interface import Store
 from twigcast.broker.store.store import SqlStore
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Target
-from twigcast.overlay.onyx.wire.exchange import FormWishes
+from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
 NewStore = Callable[[str], SqlStore]
 """Opens a store by name; it is closed after the test."""
@@ -31,9 +31,9 @@ QUICK = NetworkSettings(ping_seconds=0.1, pause_seconds_min=0.02, pause_seconds_
 class Part:
     """A broker of an overlay."""
 
-    broker: RunningBroker
+    broker: Broker
     overlay: Overlay
-    nodes: list[BrokerNode]
+    nodes: list[NodeInterface]
 
     @property
     def node(self) -> Any:
@@ -58,15 +58,15 @@ async def part(
     **options: Any,
 ) -> AsyncIterator[Part]:
     """A broker on a store that stays open, as a part of an overlay."""
-    broker = RunningBroker(store, HubOptions(**options))
+    broker = Broker(store, HubOptions(**options))
     await broker.start()
-    nodes: list[BrokerNode] = []
+    nodes: list[NodeInterface] = []
 
-    def make_node(settings: NodeSettings) -> BrokerNode:
+    def make_node(settings: NodeSettings) -> NodeInterface:
         nodes.append(make(settings))
         return nodes[-1]
 
-    chosen: dict[str, Any] = {"forms": FormWishes.parse(forms)} | (more or {})
+    chosen: dict[str, Any] = {"forms": FormPreferences.parse(forms)} | (more or {})
     settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0, **chosen)
     overlay = Overlay(broker, settings, make_node)
     try:

@@ -13,15 +13,15 @@ import pytest
 from tests.broker.hub.hubs import run
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
-from twigcast.broker.overlay.onyx import make_node
-from twigcast.broker.overlay.registry import asking, holder
-from twigcast.broker.overlay.registry.asking import NoRegistry
+from twigcast.broker.overlay.broker_node import make_node
+from twigcast.broker.overlay.registry import client, replica
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
+from twigcast.broker.overlay.registry.client import NoRegistry
 from twigcast.broker.store.store import SqlStore
 from twigcast.limits import Limits
-from twigcast.overlay.onyx import replicated
-from twigcast.overlay.onyx.model import Source
-from twigcast.overlay.onyx.routing import routing_query
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import SourceEntry
+from twigcast.overlay.onyx.registry import raft
 
 HOLDERS = ("a", "b", "c")
 DTD = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY><!ATTLIST item n CDATA #REQUIRED>"
@@ -41,9 +41,11 @@ async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[st
         parts: dict[str, Part] = {}
         before: list[Any] = []
         for number, name in enumerate(names):
-            made = await stack.enter_async_context(broker(stores[name], name, *before, place=(float(number * 10), 0.0)))
-            parts[name] = made
-            before = [made.target]
+            created = await stack.enter_async_context(
+                broker(stores[name], name, *before, place=(float(number * 10), 0.0))
+            )
+            parts[name] = created
+            before = [created.target]
         yield parts
 
 
@@ -55,7 +57,7 @@ async def register(at: Part, name: str, key: str | None = None, *, x: float = 0.
     return key, choice.broker.name
 
 
-def entry(at: Part, name: str) -> Source | None:
+def entry(at: Part, name: str) -> SourceEntry | None:
     return at.overlay.registering.catalogue.source("default", name)
 
 
@@ -75,9 +77,9 @@ def test_any_broker_registers_sources_and_all_know_them_with_their_schemas(new_s
             assert root == "c"
             for at in parts.values():
                 await until(partial(entry, at, "news"))
-                found = entry(at, "news")
-                assert found is not None
-                assert (found.schema, found.root) == (DTD, parts["c"].node._node.address)
+                result = entry(at, "news")
+                assert result is not None
+                assert (result.schema, result.root) == (DTD, parts["c"].node._node.address)
             # It is changed with its key alone, and keeps its root.
             assert await register(parts["a"], "news", key, x=0.0) == (key, "c")
             with pytest.raises(Forbidden, match="not its key"):
@@ -137,7 +139,7 @@ def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
             await until(lambda: entry(parts["b"], "news"))
 
     async def alone() -> None:
-        monkeypatch.setattr(asking, "PATIENCE_SECONDS", 3.0)
+        monkeypatch.setattr(client, "PATIENCE_SECONDS", 3.0)
         async with broker(stores["b"], "b") as b:
             # Without any link the catalogue is known, and what needs others is refused.
             assert entry(b, "news") is not None
@@ -168,11 +170,11 @@ def test_subscribers_are_sent_where_they_are_near_and_where_the_same_is_wanted(n
         async with row({name: new_store(name) for name in HOLDERS}, *HOLDERS) as parts:
             registering = parts["c"].overlay.registering
             await until(lambda: len(registering.brokers()) == 3)
-            wanted = routing_query("//item[@n = 1]")
-            near = await registering.register_profile("default", "p1", (20.0, 1.0), wanted)
+            requested = routing_query("//item[@n = 1]")
+            near = await registering.register_profile("default", "p1", (20.0, 1.0), requested)
             assert (near.broker.name, near.broker.url) == ("c", "http://c.example")
             assert near.backup is not None
-            chosen = await registering.choose((9.0, 0.0), wanted)
+            chosen = await registering.choose((9.0, 0.0), requested)
             assert chosen.broker.name == "b"
             await registering.remove_profile("default", "p1")
             with pytest.raises(NotFound):
@@ -204,7 +206,7 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
                     check(d, "far", key)
                 moved = await a.overlay.registering.remove_broker("d")
                 assert len(moved.sources) == 1
-                await until(lambda: (found := entry(a, "far")) and found.root == a.node._node.address)
+                await until(lambda: (result := entry(a, "far")) and result.root == a.node._node.address)
                 check(a, "far", key)
                 assert (await a.overlay.registering.remove_broker("d")).sources == ()
 
@@ -269,7 +271,7 @@ def test_brokers_that_name_different_holders_say_so(new_store: NewStore) -> None
 
 def test_a_source_whose_key_is_told_in_nonsense_is_nobodys() -> None:
     catalogue = Catalogue(1, str, lambda *_: None)
-    catalogue.learn(Source(source_name("t", "s"), 1, 1, owner="ké"))
+    catalogue.learn(SourceEntry(source_name("t", "s"), 1, 1, owner="ké"))
     for key in (None, "a key"):
         with pytest.raises(Forbidden):
             catalogue.check("t", {"s"}, key, "somebody")
@@ -287,7 +289,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
     from twigcast.broker.overlay.registry.ledger import Ledger
-    from twigcast.overlay.onyx.replicated_log import Entry, Snapshot
+    from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot
 
     class Failing:
         def __init__(self) -> None:
@@ -310,26 +312,26 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
         records = Failing()
         ledger = Ledger(records)
         ledger.durable.term, ledger.durable.voted_for = 3, 7
-        ledger.durable.log += [Entry(1, None, None), Entry(2, "r", "command"), Entry(2, "s", "x")]
+        ledger.durable.log += [LogEntry(1, None, None), LogEntry(2, "r", "command"), LogEntry(2, "s", "x")]
         ledger.members["b"] = 5
         await ledger.keep()
         assert records.failures == 0
         # A tail that is replaced, and one that is cut off.
-        ledger.durable.log[1:] = [Entry(3, "t", "other")]
+        ledger.durable.log[1:] = [LogEntry(3, "t", "other")]
         await ledger.keep()
         again = Ledger(records)
         assert again.durable == ledger.durable
         assert again.members == {"b": 5}
         # A log that is shortened, at once with what stands for its beginning; and then grows.
         durable = again.durable
-        durable.snapshot, durable.base, durable.base_term = Snapshot(2, 3, "state"), 1, 1
+        durable.snapshot, durable.base, durable.base_term = LogSnapshot(2, 3, "state"), 1, 1
         del durable.log[:1]
         await again.keep()
-        durable.log.append(Entry(4, "u", "more"))
+        durable.log.append(LogEntry(4, "u", "more"))
         await again.keep()
         assert Ledger(records).durable == durable
         # Somebody else's snapshot in place of all of it.
-        durable.snapshot, durable.base, durable.base_term, durable.log[:] = Snapshot(9, 5, "other"), 9, 5, []
+        durable.snapshot, durable.base, durable.base_term, durable.log[:] = LogSnapshot(9, 5, "other"), 9, 5, []
         await again.keep()
         assert Ledger(records).durable == durable
         assert list(records.kept["registry-log"]) == ["snapshot"]
@@ -340,8 +342,8 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
 def test_a_holder_that_was_away_while_the_log_was_shortened_knows_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holder, "ENTRIES_MAX", 10)
-    monkeypatch.setattr(replicated, "PIECE_CHARACTERS", 300)
+    monkeypatch.setattr(replica, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(raft, "PIECE_CHARACTERS", 300)
     stores = {name: new_store(name) for name in HOLDERS}
 
     async def all_three() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.services.postgresql import PostgresqlServer
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.broker import Broker
 from twigcast.broker.store.open import open_store
 
-OpenBroker = Callable[[], Awaitable[RunningBroker]]
+OpenBroker = Callable[[], Awaitable[Broker]]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ both_stores = pytest.mark.parametrize("address", ["sqlite", "postgresql"], indir
 @pytest.fixture
 async def open_broker(address: str) -> AsyncIterator[OpenBroker]:
     """Starts a broker over one store, as often as it is called; the one before is stopped."""
-    opened: list[RunningBroker] = []
+    opened: list[Broker] = []
 
     async def stop() -> None:
         for broker in opened:
@@ -45,9 +45,9 @@ async def open_broker(address: str) -> AsyncIterator[OpenBroker]:
             broker.store.close()
         opened.clear()
 
-    async def open_() -> RunningBroker:
+    async def open_() -> Broker:
         await stop()
-        broker = RunningBroker(open_store(address))
+        broker = Broker(open_store(address))
         await broker.start()
         opened.append(broker)
         return broker
@@ -57,6 +57,6 @@ async def open_broker(address: str) -> AsyncIterator[OpenBroker]:
 
 
 @pytest.fixture
-async def broker(open_broker: OpenBroker) -> RunningBroker:
+async def broker(open_broker: OpenBroker) -> Broker:
     """A running broker."""
     return await open_broker()

@@ -10,17 +10,17 @@ import httpx2
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.websub import websub_router
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
-from twigcast.broker.outward import Outward
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import OutboundServices
 from twigcast.broker.tokens import create_token
 
 BASE = "https://news.example"
 
 
 @asynccontextmanager
-async def client_of(broker: RunningBroker, outward: Outward) -> AsyncIterator[httpx2.AsyncClient]:
+async def client_of(broker: Broker, outward: OutboundServices) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the application, with a token that may do all; feeds and hub need none."""
     _, secret = create_token(broker.store, 1, "test", frozenset({Scope.ADMIN}))
     app = create_app(

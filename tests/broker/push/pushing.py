@@ -7,10 +7,11 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.hosts import HostLimits
-from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.delivery.push import PushSettings
 from twigcast.broker.delivery.websub import LeaseBounds
 from twigcast.broker.model import (
@@ -19,11 +20,10 @@ from twigcast.broker.model import (
     DeliverySettings,
     ErrorRecord,
     NewSubscription,
+    StoredSubscription,
     Submission,
-    Subscription,
 )
-from twigcast.broker.outward import Outward, OutwardSettings
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import OutboundServices, OutboundSettings
 from twigcast.broker.sources.schedule import PollSettings
 
 TENANT = 1
@@ -37,11 +37,11 @@ def quick(
     policy: UrlPolicy | None = None,
     timeouts: Timeouts | None = None,
     leases: LeaseBounds | None = None,
-) -> OutwardSettings:
+) -> OutboundSettings:
     """Settings for tests: waits of milliseconds, from a fixed seed."""
     backoff = Backoff(first=0.01, longest=0.05, random=random.Random(5))
     hosts = hosts or HostLimits(breaker_failures=1_000)
-    return OutwardSettings(
+    return OutboundSettings(
         policy=policy or UrlPolicy(allow_private=True),
         timeouts=timeouts or Timeouts(connect=1.0, read=1.0, total=2.0),
         push=PushSettings(attempts, seconds, backoff, hosts),
@@ -52,9 +52,9 @@ def quick(
 
 
 @asynccontextmanager
-async def running(broker: RunningBroker, settings: OutwardSettings | None = None) -> AsyncIterator[Outward]:
+async def running(broker: Broker, settings: OutboundSettings | None = None) -> AsyncIterator[OutboundServices]:
     """All that the broker does over the network, while it is needed."""
-    outward = Outward(broker, settings or quick())
+    outward = OutboundServices(broker, settings or quick())
     await outward.start()
     try:
         yield outward
@@ -63,17 +63,17 @@ async def running(broker: RunningBroker, settings: OutwardSettings | None = None
 
 
 async def subscribe(
-    broker: RunningBroker, key: str, url: str | None, query: str = "/*", secret: str | None = None
-) -> Subscription:
+    broker: Broker, key: str, url: str | None, query: str = "/*", secret: str | None = None
+) -> StoredSubscription:
     kind = "pull" if url is None else "webhook"
-    (found,) = await broker.subscribe(
+    (result,) = await broker.subscribe(
         [NewSubscription(TENANT, key, query, delivery=DeliverySettings(kind, url, secret))]  # type: ignore[arg-type]
     )
-    assert isinstance(found, Subscription), found
-    return found
+    assert isinstance(result, StoredSubscription), result
+    return result
 
 
-async def publish(broker: RunningBroker, *bodies: str | bytes, source: str = "default") -> list[int]:
+async def publish(broker: Broker, *bodies: str | bytes, source: str = "default") -> list[int]:
     """Publish messages; their sequence numbers."""
     seqs = []
     for body in bodies:
@@ -91,15 +91,15 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
             await asyncio.sleep(0.005)
 
 
-def letters(broker: RunningBroker) -> list[DeadLetter]:
+def letters(broker: Broker) -> list[DeadLetter]:
     return broker.store.dead_letters(TENANT, limit=1_000)
 
 
-def errors(broker: RunningBroker, subscription: Subscription) -> list[ErrorRecord]:
+def errors(broker: Broker, subscription: StoredSubscription) -> list[ErrorRecord]:
     return broker.store.errors(subscription.id, 100)
 
 
-def now(broker: RunningBroker, subscription: Subscription) -> Subscription:
-    found = broker.store.subscription(subscription.tenant_id, subscription.key)
-    assert found is not None
-    return found
+def now(broker: Broker, subscription: StoredSubscription) -> StoredSubscription:
+    result = broker.store.subscription(subscription.tenant_id, subscription.key)
+    assert result is not None
+    return result

@@ -14,9 +14,9 @@ import pytest
 
 from tests.broker.push.receiver import Got, Receiver, Reply
 from twigcast.broker.delivery.addresses import HostNotFound, Resolver, UrlPolicy, is_public, parse_url
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName
-from twigcast.broker.delivery.outgoing import AnswerTooLarge, Outgoing, RequestFailed, Timeouts
+from twigcast.broker.delivery.http_client import HttpClient, RequestFailed, ResponseTooLarge, Timeouts
 from twigcast.broker.errors import UrlRefused
+from twigcast.broker.feed_addresses import Capabilities, FeedName
 from twigcast.broker.logs import without_secrets
 
 PRIVATE = """127.0.0.1 127.255.255.254 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 100.64.0.1
@@ -150,7 +150,7 @@ def test_the_connection_goes_to_the_address_that_was_judged() -> None:
     async def run() -> None:
         async with Receiver() as receiver:
             policy = UrlPolicy(networks=(ipaddress.ip_network("127.0.0.1/32"),), resolver=rebinding)
-            outgoing = Outgoing(policy, timeouts=Timeouts(connect=2, read=2, total=5))
+            outgoing = HttpClient(policy, timeouts=Timeouts(connect=2, read=2, total=5))
             url = f"http://rebinding.example:{receiver.port}/"
             answers[:] = [["127.0.0.1"], ["127.0.0.2"]]
             await policy.check(url)
@@ -169,13 +169,13 @@ def test_the_connection_goes_to_the_address_that_was_judged() -> None:
 
 def test_redirects_are_judged_like_requests() -> None:
     def reply(got: Got) -> Reply:
-        places = {"/in": "http://127.0.0.2:1/", "/file": "file:///etc/passwd", "/ok": "/done", "/loop": "/loop"}
-        place = places.get(got.path)
-        return Reply(302, {"Location": place}) if place else Reply(body=b"done")
+        positions = {"/in": "http://127.0.0.2:1/", "/file": "file:///etc/passwd", "/ok": "/done", "/loop": "/loop"}
+        position = positions.get(got.path)
+        return Reply(302, {"Location": position}) if position else Reply(body=b"done")
 
     async def run() -> None:
         async with Receiver(reply) as receiver:
-            outgoing = Outgoing(UrlPolicy.of(permitted=["127.0.0.1"]))
+            outgoing = HttpClient(UrlPolicy.of(permitted=["127.0.0.1"]))
             for path in ("/in", "/file"):
                 with pytest.raises(UrlRefused):
                     await outgoing.request("GET", receiver.url + path, answer_bytes_max=100, redirects=True)
@@ -204,9 +204,9 @@ def test_answers_are_bounded_packed_and_unpacked() -> None:
 
     async def run() -> None:
         async with Receiver(reply) as receiver:
-            outgoing = Outgoing(UrlPolicy(allow_private=True))
+            outgoing = HttpClient(UrlPolicy(allow_private=True))
             for path in ("/bomb", "/large"):
-                with pytest.raises(AnswerTooLarge):
+                with pytest.raises(ResponseTooLarge):
                     await outgoing.request("GET", receiver.url + path, answer_bytes_max=50_000)
                 answer = await outgoing.request("GET", receiver.url + path, answer_bytes_max=50_000, cut=True)
                 assert len(answer.body) == 50_000
@@ -224,7 +224,7 @@ def test_a_name_that_hangs_in_the_resolver_fails_like_one_that_is_not_there() ->
         policy = UrlPolicy(resolver=resolving())
         with pytest.raises(HostNotFound):
             await policy.addresses("nowhere.example", 80)
-        outgoing = Outgoing(policy)
+        outgoing = HttpClient(policy)
         with pytest.raises(RequestFailed, match="does not resolve"):
             await outgoing.request("GET", "http://nowhere.example/", answer_bytes_max=10)
         await outgoing.aclose()
@@ -246,7 +246,7 @@ def test_tls_verifies_the_name_although_the_connection_goes_to_an_address(tmp_pa
             policy = UrlPolicy(
                 allow_private=True, resolver=resolving(hooks_example=["127.0.0.1"], other_example=["127.0.0.1"])
             )
-            outgoing = Outgoing(policy, ssl_context=ssl.create_default_context(cafile=str(certificate)))
+            outgoing = HttpClient(policy, ssl_context=ssl.create_default_context(cafile=str(certificate)))
             answer = await outgoing.request("GET", f"https://hooks.example:{receiver.port}/", answer_bytes_max=10)
             assert answer.status == 200
             for host in ("other.example", "127.0.0.1"):
@@ -259,5 +259,5 @@ def test_tls_verifies_the_name_although_the_connection_goes_to_an_address(tmp_pa
 
 def test_logs_do_not_tell_addresses_of_feeds() -> None:
     path = Capabilities(bytes(32)).path(FeedName("subscriptions", 12, "k", 5))
-    told = without_secrets(f'GET {path} and "{path}"')
-    assert told == 'GET /feeds/.../subscriptions/k and "/feeds/.../subscriptions/k"'
+    reported = without_secrets(f'GET {path} and "{path}"')
+    assert reported == 'GET /feeds/.../subscriptions/k and "/feeds/.../subscriptions/k"'

@@ -16,10 +16,10 @@ from lxml import etree
 from tests.broker.push.http_face import BASE, client_of, feed_url
 from tests.broker.push.pushing import now, publish, running, subscribe
 from twigcast.broker.api import atom
-from twigcast.broker.delivery.atom import FeedLinks, Item, write_feed
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName, parse_feed_url
+from twigcast.broker.broker import Broker
+from twigcast.broker.delivery.atom import AtomContent, FeedLinks, write_feed
+from twigcast.broker.feed_addresses import Capabilities, FeedName, parse_feed_url
 from twigcast.broker.model import StoredMessage, SubscriptionState
-from twigcast.broker.running import RunningBroker
 
 pytestmark = pytest.mark.anyio
 
@@ -58,8 +58,8 @@ def checked(feed: bytes) -> etree._Element:
 
 
 def link(root: etree._Element, relation: str) -> str | None:
-    found = root.find(f"{A}link[@rel='{relation}']")
-    return None if found is None else found.get("href")
+    result = root.find(f"{A}link[@rel='{relation}']")
+    return None if result is None else result.get("href")
 
 
 def contents(root: etree._Element) -> list[bytes]:
@@ -72,7 +72,9 @@ def canonical(element: etree._Element) -> bytes:
 
 def feed_of(*bodies: bytes, payload: bool = False) -> etree._Element:
     items = [
-        Item(StoredMessage(seq, 1, "s", f"m{seq}", 1e9 + seq, b"<x/>" if payload else body), body if payload else None)
+        AtomContent(
+            StoredMessage(seq, 1, "s", f"m{seq}", 1e9 + seq, b"<x/>" if payload else body), body if payload else None
+        )
         for seq, body in enumerate(bodies, start=1)
     ]
     links = FeedLinks("http://b.example/feeds/t/subscriptions/k", "http://b.example/websub")
@@ -146,7 +148,7 @@ def test_titles_and_summaries_are_taken_from_the_content() -> None:
     assert summaries[3] is None
 
 
-async def test_a_feed_is_read_without_a_token_and_told_to_its_owner_alone(broker: RunningBroker) -> None:
+async def test_a_feed_is_read_without_a_token_and_told_to_its_owner_alone(broker: Broker) -> None:
     async with running(broker) as outward, client_of(broker, outward) as client:
         key = "fl\u00f6od / desk"
         subscription = await subscribe(broker, key, None, "//a")
@@ -177,7 +179,7 @@ async def test_a_feed_is_read_without_a_token_and_told_to_its_owner_alone(broker
             assert (await reader.get(url)).status_code == 404, "a new subscription of the name is another one"
 
 
-async def test_conditional_requests(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_conditional_requests(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(broker) as outward, client_of(broker, outward) as client:
         await subscribe(broker, "k", None)
         url = await feed_url(client, "k")
@@ -206,7 +208,7 @@ async def test_conditional_requests(broker: RunningBroker, monkeypatch: pytest.M
         assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", second.headers["etag"])
 
 
-async def test_pages_hold_every_entry_once(broker: RunningBroker) -> None:
+async def test_pages_hold_every_entry_once(broker: Broker) -> None:
     async with running(broker) as outward, client_of(broker, outward) as client:
         await subscribe(broker, "k", None)
         await publish(broker, *(f"<a>{number}</a>" for number in range(23)), source="gauges")
@@ -218,22 +220,22 @@ async def test_pages_hold_every_entry_once(broker: RunningBroker) -> None:
         of_source = f"{await feed_url(client, 'gauges', 'sources')}?limit=5"
         for start, number in ((of_subscription, 24), (of_source, 23)):
             url: str | None = start
-            found: list[bytes] = []
+            results: list[bytes] = []
             pages = 0
             while url:
                 root = checked((await client.get(url)).content)
                 assert link(root, "self") == url
                 assert link(root, "first") == start
-                found += contents(root)
+                results += contents(root)
                 url = link(root, "next")
                 pages += 1
-            assert len(found) == len(set(found)) == number
-            assert found[-1] == b"<a>0</a>"
+            assert len(results) == len(set(results)) == number
+            assert results[-1] == b"<a>0</a>"
             assert pages == 5
         assert (await client.get(of_source.replace("limit=5", "limit=0"))).status_code == 422
 
 
-async def test_a_large_page_is_cut_and_goes_on(broker: RunningBroker) -> None:
+async def test_a_large_page_is_cut_and_goes_on(broker: Broker) -> None:
     async with running(broker) as outward, client_of(broker, outward) as client:
         await subscribe(broker, "k", None)
         await publish(broker, *(f"<a>{number}{'x' * (3 << 20)}</a>" for number in range(4)))
@@ -243,11 +245,11 @@ async def test_a_large_page_is_cut_and_goes_on(broker: RunningBroker) -> None:
         assert [len(contents(page)) for page in (first, second)] == [2, 2]
 
 
-async def test_state_does_not_matter_to_a_feed(broker: RunningBroker) -> None:
+async def test_state_does_not_matter_to_a_feed(broker: Broker) -> None:
     async with running(broker) as outward, client_of(broker, outward) as client:
         subscription = await subscribe(broker, "k", None)
         await publish(broker, "<a/>")
         await broker.set_state(subscription, SubscriptionState.PAUSED)
-        await broker.acknowledge_up_to(subscription.lane_id, 10)
+        await broker.acknowledge_up_to(subscription.queue_id, 10)
         assert now(broker, subscription).state is SubscriptionState.PAUSED
         assert len(contents(checked((await client.get(await feed_url(client, "k"))).content))) == 1

@@ -16,10 +16,10 @@ from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.http_face import client_of
 from tests.broker.push.pushing import TENANT, quick, running, subscribe, until
 from tests.broker.push.receiver import HANG, Got, Receiver, Reply
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.model import Source, SourceKind, StoredMessage
-from twigcast.broker.running import RunningBroker
 from twigcast.broker.sources import schedule
 from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import PollSettings
@@ -65,28 +65,28 @@ class Site:
 
 
 async def register(
-    broker: RunningBroker, url: str, kind: SourceKind = "rss", *, interval: float = 0.05, name: str = "feed"
+    broker: Broker, url: str, kind: SourceKind = "rss", *, interval: float = 0.05, name: str = "feed"
 ) -> Source:
     return await broker.change(
         lambda t: t.put_source(TENANT, name, kind=kind, url=url, interval=interval, dtd=None, paused=False)
     )
 
 
-def source(broker: RunningBroker, name: str = "feed") -> Source:
-    found = broker.store.source(TENANT, name)
-    assert found is not None
-    return found
+def source(broker: Broker, name: str = "feed") -> Source:
+    result = broker.store.source(TENANT, name)
+    assert result is not None
+    return result
 
 
-def state(broker: RunningBroker) -> dict[str, Any]:
+def state(broker: Broker) -> dict[str, Any]:
     return dict(source(broker).state)
 
 
-def stored(broker: RunningBroker) -> list[StoredMessage]:
+def stored(broker: Broker) -> list[StoredMessage]:
     return broker.store.messages(TENANT, limit=1_000)
 
 
-def ids(broker: RunningBroker) -> list[str]:
+def ids(broker: Broker) -> list[str]:
     return [message.message_id for message in stored(broker)]
 
 
@@ -95,7 +95,7 @@ async def rounds(site: Site, number: int = 2) -> None:
     await site.server.count(len(site.server.got) + number)
 
 
-async def test_new_entries_are_published_once_oldest_first(broker: RunningBroker) -> None:
+async def test_new_entries_are_published_once_oldest_first(broker: Broker) -> None:
     site = Site(rss("2", "1"))
     async with site.server, running(broker):
         subscription = await subscribe(broker, "k", None, "/item[title = '3']")
@@ -109,7 +109,7 @@ async def test_new_entries_are_published_once_oldest_first(broker: RunningBroker
         assert site.server.got[-1].headers["accept-encoding"] == "gzip"
         site.body = rss("3", "2", "1")
         await until(lambda: len(ids(broker)) == 3)
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 1)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 1)
         site.body = rss("4")
         await until(lambda: len(ids(broker)) == 4)
         site.body = rss("4", "3", "2", "1")
@@ -119,7 +119,7 @@ async def test_new_entries_are_published_once_oldest_first(broker: RunningBroker
         assert state(broker)["last_success"]
 
 
-async def test_entries_that_return_are_known_when_their_messages_have_expired(broker: RunningBroker) -> None:
+async def test_entries_that_return_are_known_when_their_messages_have_expired(broker: Broker) -> None:
     site = Site(rss("1"))
     async with site.server, running(broker):
         await register(broker, site.server.url)
@@ -151,7 +151,7 @@ async def test_a_restart_publishes_nothing_twice(open_broker: OpenBroker) -> Non
         assert ids(broker) == ["1", "2", "3"]
 
 
-async def test_gzip_redirects_and_validators_by_time(broker: RunningBroker) -> None:
+async def test_gzip_redirects_and_validators_by_time(broker: Broker) -> None:
     def reply(got: Got) -> Reply:
         if got.path == "/old":
             return Reply(301, {"Location": "/new"})
@@ -178,7 +178,7 @@ async def test_gzip_redirects_and_validators_by_time(broker: RunningBroker) -> N
         (Reply(302, {"Location": "http://127.0.0.2:1/"}), "public"),
     ],
 )
-async def test_failures_are_told_and_end(broker: RunningBroker, reply: Reply, reason: str) -> None:
+async def test_failures_are_told_and_end(broker: Broker, reply: Reply, reason: str) -> None:
     failing = True
     settings = quick(timeouts=Timeouts(0.3, 0.3, 0.5), policy=UrlPolicy.of(permitted=["127.0.0.1"]))
     settings = replace(settings, polls=replace(settings.polls, limits=PollLimits(2_000, 2_000)))
@@ -195,7 +195,7 @@ async def test_failures_are_told_and_end(broker: RunningBroker, reply: Reply, re
         assert state(broker)["failures"] == 0
 
 
-async def test_failing_sources_are_asked_less_and_less(broker: RunningBroker) -> None:
+async def test_failing_sources_are_asked_less_and_less(broker: Broker) -> None:
     times: list[float] = []
 
     def reply(got: Got) -> Reply:
@@ -209,7 +209,7 @@ async def test_failing_sources_are_asked_less_and_less(broker: RunningBroker) ->
         assert waits[2] > 2 * waits[0], waits
 
 
-async def test_retry_after_is_honoured_by_polls(broker: RunningBroker) -> None:
+async def test_retry_after_is_honoured_by_polls(broker: Broker) -> None:
     async with Receiver(lambda got: Reply(429, {"Retry-After": "100"})) as server, running(broker):
         await register(broker, server.url)
         await until(lambda: "429" in str(state(broker).get("last_error")))
@@ -217,7 +217,7 @@ async def test_retry_after_is_honoured_by_polls(broker: RunningBroker) -> None:
         assert len(server.got) == 1
 
 
-async def test_a_malformed_feed_is_kept_once_and_its_whole_entries_published(broker: RunningBroker) -> None:
+async def test_a_malformed_feed_is_kept_once_and_its_whole_entries_published(broker: Broker) -> None:
     site = Site(rss("2", "1").replace(b"</channel>", b"<oops></channel>"), validates=False)
     async with site.server, running(broker):
         await register(broker, site.server.url)
@@ -233,7 +233,7 @@ async def test_a_malformed_feed_is_kept_once_and_its_whole_entries_published(bro
         await until(lambda: ids(broker) == ["1", "2", "3"])
 
 
-async def test_entries_that_cannot_be_processed_are_rejected_once(broker: RunningBroker) -> None:
+async def test_entries_that_cannot_be_processed_are_rejected_once(broker: Broker) -> None:
     # Well-formed, but its prefix is not declared: only the engine objects.
     feed = rss("1").replace(b"</channel>", b"<item><guid>bad</guid><x:y/></item></channel>")
     site = Site(feed, validates=False)
@@ -245,7 +245,7 @@ async def test_entries_that_cannot_be_processed_are_rejected_once(broker: Runnin
         assert b"<guid>bad</guid>" in rejected.body
 
 
-async def test_a_folder_is_read_file_by_file(broker: RunningBroker) -> None:
+async def test_a_folder_is_read_file_by_file(broker: Broker) -> None:
     files = {"a.xml": b"<a>1</a>", "b b.xml": b"<a>2</a>", "c.xml.gz": gzip.compress(b"<a>3</a>")}
     missing = {"b b.xml"}
 
@@ -270,7 +270,7 @@ async def test_a_folder_is_read_file_by_file(broker: RunningBroker) -> None:
         assert {got.path for got in server.got[before:]} == {"/d/"}, "files are fetched once"
 
 
-async def test_large_folders_come_in_parts(broker: RunningBroker) -> None:
+async def test_large_folders_come_in_parts(broker: Broker) -> None:
     names = [f"{number}.xml" for number in range(450)]
 
     def reply(got: Got) -> Reply:
@@ -282,7 +282,7 @@ async def test_large_folders_come_in_parts(broker: RunningBroker) -> None:
         assert sum(got.path == "/d/" for got in server.got) == 3
 
 
-async def test_nothing_is_forgotten_where_a_poll_brought_nothing(broker: RunningBroker) -> None:
+async def test_nothing_is_forgotten_where_a_poll_brought_nothing(broker: Broker) -> None:
     """Not by an answer that says nothing is new, by a failure, nor by a feed that breaks off."""
     names = [f"e{number}" for number in range(2_500)]
     site = Site(rss(*names))
@@ -300,7 +300,7 @@ async def test_nothing_is_forgotten_where_a_poll_brought_nothing(broker: Running
         assert len(state(broker)["seen"]) == 1_001, "a thousand beyond what it shows"
 
 
-async def test_sources_come_change_pause_and_go(broker: RunningBroker) -> None:
+async def test_sources_come_change_pause_and_go(broker: Broker) -> None:
     one, two = Site(rss("1"), validates=False), Site(rss("2"), validates=False)
     async with one.server, two.server, running(broker) as outward:
         await register(broker, one.server.url, interval=3_600.0)
@@ -326,7 +326,7 @@ async def test_sources_come_change_pause_and_go(broker: RunningBroker) -> None:
         assert len(two.server.got) == before
 
 
-async def test_pings_of_anyone_are_heard_no_more_often_than_polls_may_be(broker: RunningBroker) -> None:
+async def test_pings_of_anyone_are_heard_no_more_often_than_polls_may_be(broker: Broker) -> None:
     settings = quick()
     settings = replace(settings, polls=replace(settings.polls, interval_min=0.3))
     site = Site(rss("1"), validates=False)
@@ -340,7 +340,7 @@ async def test_pings_of_anyone_are_heard_no_more_often_than_polls_may_be(broker:
         assert 3 <= len(site.server.got) <= 5
 
 
-async def test_many_sources_share_few_polls(broker: RunningBroker) -> None:
+async def test_many_sources_share_few_polls(broker: Broker) -> None:
     settings = quick()
     settings = replace(settings, polls=PollSettings(concurrency=3, interval_min=0.05, random=random.Random(7)))
     async with Receiver(lambda got: Reply(200, {}, rss(got.path), 0.01)) as server, running(broker, settings):
@@ -350,7 +350,7 @@ async def test_many_sources_share_few_polls(broker: RunningBroker) -> None:
         assert server.active_most <= 3
 
 
-async def test_random_feeds_lose_nothing_and_double_nothing(broker: RunningBroker) -> None:
+async def test_random_feeds_lose_nothing_and_double_nothing(broker: Broker) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -382,7 +382,7 @@ async def test_random_feeds_lose_nothing_and_double_nothing(broker: RunningBroke
 
 
 async def test_sources_are_polled_as_soon_as_they_are_registered(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "_LOOK_SECONDS", 3_600.0)
     site = Site(rss("1"))

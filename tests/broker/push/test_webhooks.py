@@ -16,14 +16,14 @@ import pytest
 from tests.broker.push.conftest import OpenBroker, both_stores
 from tests.broker.push.pushing import errors, letters, now, publish, quick, running, subscribe, until
 from tests.broker.push.receiver import DROP, HANG, Got, Receiver, Reply, answers
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff, parse_retry_after
-from twigcast.broker.delivery.hosts import HostLimits
-from twigcast.broker.delivery.outgoing import Timeouts
+from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.delivery.webhook import sign, verify
-from twigcast.broker.model import DeliverySettings, NewSubscription, Subscription, SubscriptionState
-from twigcast.broker.outward import OutwardSettings
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
+from twigcast.broker.outbound import OutboundSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ def messages(receiver: Receiver) -> list[bytes]:
     return [got.body for got in receiver.got]
 
 
-async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: RunningBroker) -> None:
+async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Broker) -> None:
     async with Receiver() as receiver, running(broker):
         key = "flood desk/\u00e9"
         subscription = await subscribe(broker, key, f"{receiver.url}/hook?x=1", "//a", secret="s3cret")
@@ -56,23 +56,23 @@ async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Runn
         assert not verify("other", stamp, got.body, signature)
         assert not verify("s3cret", str(int(stamp) - 1), got.body, signature)
         assert not verify("s3cret", "10", got.body, sign("s3cret", 10, got.body))
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
 
 
-async def test_rewritten_results_say_whether_they_are_documents(broker: RunningBroker) -> None:
+async def test_rewritten_results_say_whether_they_are_documents(broker: Broker) -> None:
     async with Receiver() as receiver, running(broker):
         await subscribe(broker, "one", f"{receiver.url}/one", "for $b in /a/b[1] return <c>{$b}</c>")
         await subscribe(broker, "many", f"{receiver.url}/many", "for $b in /a/b return <c>{$b}</c>")
         await publish(broker, "<a><b>1</b><b>2</b></a>")
         await receiver.count(2)
-        found = {got.path: (got.headers["content-type"], got.body) for got in receiver.got}
-        assert found["/one"] == ("application/xml", b"<c><b>1</b></c>")
-        assert found["/many"][0] == "application/xml-external-parsed-entity"
-        assert found["/many"][1] == b"<c><b>1</b></c><c><b>2</b></c>"
+        results = {got.path: (got.headers["content-type"], got.body) for got in receiver.got}
+        assert results["/one"] == ("application/xml", b"<c><b>1</b></c>")
+        assert results["/many"][0] == "application/xml-external-parsed-entity"
+        assert results["/many"][1] == b"<c><b>1</b></c><c><b>2</b></c>"
 
 
 @pytest.mark.parametrize("fault", [500, 404, 302, DROP, HANG])
-async def test_a_failure_is_retried_before_anything_later(broker: RunningBroker, fault: int) -> None:
+async def test_a_failure_is_retried_before_anything_later(broker: Broker, fault: int) -> None:
     faults = {"left": 2}
 
     def reply(got: Got) -> Reply:
@@ -95,27 +95,27 @@ async def test_a_failure_is_retried_before_anything_later(broker: RunningBroker,
 
 
 @both_stores
-async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes_on(broker: RunningBroker) -> None:
+async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes_on(broker: Broker) -> None:
     bad = [b"<a>1</a>", b"<a>3</a>"]
     async with Receiver(lambda got: Reply(503 if got.body in bad else 200)) as receiver, running(broker):
         subscription = await subscribe(broker, "k", receiver.url)
         seqs = await publish(broker, "<a>1</a>", "<a>2</a>", "<a>3</a>", "<a>4</a>")
         await receiver.count(8)
         assert messages(receiver) == [b"<a>1</a>"] * 3 + [b"<a>2</a>"] + [b"<a>3</a>"] * 3 + [b"<a>4</a>"]
-        found = sorted(letters(broker), key=lambda letter: letter.seq)
-        assert [(letter.seq, letter.body, letter.attempts) for letter in found] == [
+        results = sorted(letters(broker), key=lambda letter: letter.seq)
+        assert [(letter.seq, letter.body, letter.attempts) for letter in results] == [
             (seqs[0], b"<a>1</a>", 3),
             (seqs[2], b"<a>3</a>", 3),
         ]
-        assert all("503" in letter.reason for letter in found)
+        assert all("503" in letter.reason for letter in results)
         assert now(broker, subscription).state is SubscriptionState.ACTIVE
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         # Retried when its owner asks, while the endpoint is still down, and when it is back.
-        await broker.revive([found[0].id])
+        await broker.redrive([results[0].id])
         await receiver.count(9)
         await until(lambda: len(letters(broker)) == 2)
         bad.clear()
-        await broker.revive([letter.id for letter in letters(broker)])
+        await broker.redrive([letter.id for letter in letters(broker)])
         await receiver.count(11)
         assert sorted(messages(receiver)[9:]) == [b"<a>1</a>", b"<a>3</a>"]
         assert receiver.got[-1].headers["twigcast-redelivered"] == "true"
@@ -145,7 +145,7 @@ async def test_b07_attempts_go_on_after_a_kill_between_two_of_them(open_broker: 
             assert letters(broker) == []
 
 
-async def attempt_once(broker: RunningBroker, settings: OutwardSettings, subscription: Subscription, life: int) -> None:
+async def attempt_once(broker: Broker, settings: OutboundSettings, subscription: StoredSubscription, life: int) -> None:
     """Let a broker live until an attempt has failed; in the third life that is the last one of the first message."""
     async with running(broker, settings):
         await until(lambda: len(errors(broker, subscription)) >= (life if life < 3 else 4))
@@ -169,8 +169,8 @@ async def test_attempts_count_over_restarts_until_the_dead_letter(open_broker: O
         # The next delivery has all its attempts, and what succeeds leaves nothing behind.
         receiver.reply = answers(200)
         async with running(broker):
-            await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
-            await until(lambda: broker.store.attempts(subscription.lane_id) is None)
+            await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
+            await until(lambda: broker.store.attempts(subscription.queue_id) is None)
         assert len(letters(broker)) == 1
 
 
@@ -189,7 +189,7 @@ async def test_the_time_of_the_first_attempt_counts_over_restarts(open_broker: O
             await until(lambda: len(letters(broker)) == 1)
 
 
-async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: RunningBroker) -> None:
+async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: Broker) -> None:
     async with Receiver(answers(200, 410)) as receiver, running(broker):
         subscription = await subscribe(broker, "k", receiver.url)
         await publish(broker, "<a>1</a>", "<a>2</a>", "<a>3</a>")
@@ -203,7 +203,7 @@ async def test_410_suspends_and_resuming_goes_on_where_it_was(broker: RunningBro
         assert messages(receiver) == [b"<a>1</a>", b"<a>2</a>", b"<a>2</a>", b"<a>3</a>"]
 
 
-async def test_paused_waits_and_a_new_url_is_used_at_once(broker: RunningBroker) -> None:
+async def test_paused_waits_and_a_new_url_is_used_at_once(broker: Broker) -> None:
     settings = quick(attempts=1_000)
     settings = replace(settings, push=replace(settings.push, backoff=Backoff(first=60.0, random=random.Random(1))))
     async with Receiver(answers(500)) as bad, Receiver() as good, running(broker, settings):
@@ -215,14 +215,14 @@ async def test_paused_waits_and_a_new_url_is_used_at_once(broker: RunningBroker)
         await broker.replace(subscription, query="/*", namespaces={}, dialect="xpath", delivery=delivery)
         await good.count(1, seconds=2)
         assert good.got[0].headers["twigcast-redelivered"] == "true"
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         await broker.unsubscribe(now(broker, subscription))
         await publish(broker, "<a>2</a>")
         await asyncio.sleep(0.05)
         assert len(good.got) == 1
 
 
-async def test_retry_after_is_honoured(broker: RunningBroker) -> None:
+async def test_retry_after_is_honoured(broker: Broker) -> None:
     times: list[float] = []
 
     def reply(got: Got) -> Reply:
@@ -262,7 +262,7 @@ def test_back_off_grows_to_its_bound_and_is_spread() -> None:
     assert backoff.wait(1, retry_after=5_000) == 100
 
 
-async def test_a_host_that_does_not_resolve_or_is_refused_or_closed(broker: RunningBroker) -> None:
+async def test_a_host_that_does_not_resolve_or_is_refused_or_closed(broker: Broker) -> None:
     async def resolver(host: str, port: int) -> list[str]:
         if host == "missing.example":
             raise socket.gaierror("no")
@@ -290,7 +290,7 @@ async def test_a_host_that_does_not_resolve_or_is_refused_or_closed(broker: Runn
             assert "cannot be reached" in reasons["closed"]
 
 
-async def test_slow_and_silent_hosts_hold_up_only_themselves(broker: RunningBroker) -> None:
+async def test_slow_and_silent_hosts_hold_up_only_themselves(broker: Broker) -> None:
     timeouts = Timeouts(connect=0.5, read=0.5, total=0.6)
     hosts = HostLimits(concurrency=8, concurrency_per_host=2, breaker_failures=1_000)
     async with (
@@ -313,7 +313,7 @@ async def test_slow_and_silent_hosts_hold_up_only_themselves(broker: RunningBrok
         assert slow.active_most <= 2
 
 
-async def test_concurrency_is_bounded_in_all(broker: RunningBroker) -> None:
+async def test_concurrency_is_bounded_in_all(broker: Broker) -> None:
     hosts = HostLimits(concurrency=3, concurrency_per_host=2, breaker_failures=1_000)
     async with (
         Receiver(lambda got: Reply(delay=0.02)) as one,
@@ -333,10 +333,10 @@ async def test_concurrency_is_bounded_in_all(broker: RunningBroker) -> None:
         await until(watch)
         assert most <= 3
         assert one.active_most <= 2
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
 
 
-async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: RunningBroker) -> None:
+async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Broker) -> None:
     hosts = HostLimits(
         concurrency_per_host=4, breaker_failures=4, breaker=Backoff(first=1.0, longest=1.0, random=random.Random(3))
     )
@@ -360,7 +360,7 @@ async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Runn
         assert letters(broker) == []
 
 
-async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: RunningBroker) -> None:
+async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: Broker) -> None:
     async with Receiver(answers(500)) as receiver, running(broker, quick(attempts=1_000_000, seconds=0.3)):
         await subscribe(broker, "k", receiver.url)
         await publish(broker, "<a/>")
@@ -368,21 +368,21 @@ async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: Running
         assert letters(broker)[0].attempts > 2
 
 
-async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: RunningBroker) -> None:
+async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: Broker) -> None:
     async with Receiver() as receiver, running(broker) as outward:
         for number in range(300):
             await subscribe(broker, f"k{number}", receiver.url, f"/never{number}")
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
         tasks = len(asyncio.all_tasks())
         await subscribe(broker, "one", receiver.url, "/a")
         await publish(broker, "<a/>")
         await receiver.count(1)
         assert len(asyncio.all_tasks()) <= tasks + 5
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
 
 
 @both_stores
-async def test_random_faults_lose_nothing_and_keep_the_order(broker: RunningBroker) -> None:
+async def test_random_faults_lose_nothing_and_keep_the_order(broker: Broker) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -400,14 +400,14 @@ async def test_random_faults_lose_nothing_and_keep_the_order(broker: RunningBrok
             await subscribe(broker, key, receiver.url)
         bodies = [f"<a>{number}</a>" for number in range(25)]
         await publish(broker, *bodies)
-        await until(lambda: all(len(found) == 25 for found in done.values()), seconds=20)
-        wanted = [body.encode() for body in bodies]
-        assert all(found == wanted for found in done.values())
+        await until(lambda: all(len(results) == 25 for results in done.values()), seconds=20)
+        requested = [body.encode() for body in bodies]
+        assert all(result == requested for result in done.values())
         assert letters(broker) == []
 
 
 @both_stores
-async def test_replay_is_pushed_before_what_is_live_without_gap_or_double(broker: RunningBroker) -> None:
+async def test_replay_is_pushed_before_what_is_live_without_gap_or_double(broker: Broker) -> None:
     async with Receiver() as receiver, running(broker):
         past = await publish(broker, *(f"<a>{number}</a>" for number in range(40)))
         settings = DeliverySettings("webhook", receiver.url)
@@ -425,7 +425,7 @@ async def test_replay_is_pushed_before_what_is_live_without_gap_or_double(broker
 
 @both_stores
 @pytest.mark.skipif(importlib.util.find_spec("saxonche") is None, reason="Saxon is not installed")
-async def test_results_of_xquery_are_pushed_in_order(broker: RunningBroker) -> None:
+async def test_results_of_xquery_are_pushed_in_order(broker: Broker) -> None:
     query = "for $n in /a let $count := count(1 to xs:integer($n)) return <n>{ $count }</n>"
     async with Receiver() as receiver, running(broker):
         settings = DeliverySettings("webhook", receiver.url)
@@ -436,14 +436,14 @@ async def test_results_of_xquery_are_pushed_in_order(broker: RunningBroker) -> N
         assert messages(receiver) == [f"<n>{number}</n>".encode() for number in range(30)]
 
 
-async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: RunningBroker) -> None:
+async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: Broker) -> None:
     async with Receiver() as receiver, running(broker) as outward:
         new = [
             NewSubscription(1, f"k{number}", f"/a{number}", delivery=DeliverySettings("webhook", receiver.url))
             for number in range(2_000)
         ]
         await broker.subscribe(new)
-        assert outward.pusher.busy_lanes == 0
+        assert outward.pusher.busy_queues == 0
         await publish(broker, "<a1999/>")
         await receiver.count(1)
         # Pulled first, then pushed: what was pending is found.
@@ -454,18 +454,18 @@ async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: Runnin
         await receiver.count(2)
 
 
-async def test_dead_letters_that_cannot_be_tried_again_stay(broker: RunningBroker) -> None:
+async def test_dead_letters_that_cannot_be_tried_again_stay(broker: Broker) -> None:
     async with Receiver(answers(500)) as receiver, running(broker, quick(attempts=1)):
         subscription = await subscribe(broker, "k", receiver.url)
         await publish(broker, "<a/>")
         await until(lambda: len(letters(broker)) == 1)
         await broker.set_state(subscription, SubscriptionState.PAUSED)
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await until(lambda: [letter.reason for letter in letters(broker)] == ["its subscription is paused"])
         await broker.set_state(now(broker, subscription), SubscriptionState.ACTIVE)
         await broker.replace(
             now(broker, subscription), query="/*", namespaces={}, dialect="xpath", delivery=DeliverySettings()
         )
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await until(lambda: "not pushed any more" in str([letter.reason for letter in letters(broker)]))
         assert len(receiver.got) == 1

@@ -20,11 +20,11 @@ from tests.broker.push.http_face import BASE, client_of, feed_url
 from tests.broker.push.pushing import TENANT, letters, publish, quick, running, subscribe, until
 from tests.broker.push.receiver import HANG, Got, Receiver, Reply
 from tests.broker.push.test_atom import A, checked, contents
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.websub import LeaseBounds
-from twigcast.broker.model import Subscription, SubscriptionState
-from twigcast.broker.outward import OutwardSettings
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.model import StoredSubscription, SubscriptionState
+from twigcast.broker.outbound import OutboundSettings
 from twigcast.broker.store.interface import WebSubRequest
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +60,7 @@ class Callback:
 
 @dataclass
 class Scene:
-    broker: RunningBroker
+    broker: Broker
     client: httpx2.AsyncClient
     callback: Callback
     topic: str
@@ -74,10 +74,10 @@ class Scene:
         form |= {f"hub.{name}": value for name, value in more.items()}  # type: ignore[misc]
         return await self.client.post("/websub", data=form, headers={"Authorization": ""})
 
-    def subscriptions(self) -> list[Subscription]:
+    def subscriptions(self) -> list[StoredSubscription]:
         return [s for s in self.broker.store.all_subscriptions(pushed_only=True) if s.delivery.kind == "websub"]
 
-    async def subscribed(self, **more: str | list[str]) -> Subscription:
+    async def subscribed(self, **more: str | list[str]) -> StoredSubscription:
         assert (await self.ask("subscribe", **more)).status_code == 202
         await until(lambda: len(self.subscriptions()) == 1)
         return self.subscriptions()[0]
@@ -85,7 +85,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    broker: RunningBroker, settings: OutwardSettings | None = None, query: str = "//a", callback: Callback | None = None
+    broker: Broker, settings: OutboundSettings | None = None, query: str = "//a", callback: Callback | None = None
 ) -> AsyncIterator[Scene]:
     callback = callback or Callback()
     async with callback.server, running(broker, settings) as outward, client_of(broker, outward) as client:
@@ -112,8 +112,8 @@ async def test_a_request_that_was_accepted_is_verified_after_a_restart(open_brok
         assert len(broker.store.websub_requests()) == 1
         async with running(broker):
             await until(lambda: broker.store.websub_requests() == [])
-            (found,) = broker.store.all_subscriptions(pushed_only=True)
-            assert (found.delivery.topic, found.delivery.url, found.delivery.secret) == (s.topic, s.url, "s3cret")
+            (result,) = broker.store.all_subscriptions(pushed_only=True)
+            assert (result.delivery.topic, result.delivery.url, result.delivery.secret) == (s.topic, s.url, "s3cret")
             assert len(callback.asked("subscribe")) == 2
         # What was carried out is not carried out again.
         broker = await open_broker()
@@ -139,7 +139,7 @@ async def test_a_request_whose_topic_has_gone_is_denied_after_a_restart(open_bro
 
 
 @both_stores
-async def test_the_topic_of_a_source_stores_deliveries_of_that_source_only(broker: RunningBroker) -> None:
+async def test_the_topic_of_a_source_stores_deliveries_of_that_source_only(broker: Broker) -> None:
     async with scene(broker) as s:
         with broker.store.transaction() as transaction:
             for name in ("mine", "other"):
@@ -156,11 +156,11 @@ async def test_the_topic_of_a_source_stores_deliveries_of_that_source_only(broke
         assert [m.matches for m in broker.store.messages(TENANT, limit=9)] == [0, 1, 0]
 
 
-async def test_discovery_subscription_distribution_and_its_end(broker: RunningBroker) -> None:
+async def test_discovery_subscription_distribution_and_its_end(broker: Broker) -> None:
     async with scene(broker) as s:
-        found = await s.client.get(s.topic)
-        assert 'rel="hub"' in found.headers["link"]
-        assert f'<{s.topic}>; rel="self"' in found.headers["link"]
+        result = await s.client.get(s.topic)
+        assert 'rel="hub"' in result.headers["link"]
+        assert f'<{s.topic}>; rel="self"' in result.headers["link"]
         subscription = await s.subscribed(lease_seconds="3600", secret="s3cret")
         (asked,) = s.callback.asked("subscribe")
         assert asked.path == "/cb"
@@ -198,7 +198,7 @@ async def test_discovery_subscription_distribution_and_its_end(broker: RunningBr
         assert len(s.callback.content) == len([g for g in s.callback.content if b"<a>3</a>" not in g.body])
 
 
-async def test_what_is_not_confirmed_changes_nothing(broker: RunningBroker) -> None:
+async def test_what_is_not_confirmed_changes_nothing(broker: Broker) -> None:
     async with scene(broker) as s:
         for agrees, echo in ((False, None), (True, lambda c: "other"), (True, lambda c: c + " "), (True, lambda c: "")):
             s.callback.agrees = agrees
@@ -220,7 +220,7 @@ async def test_what_is_not_confirmed_changes_nothing(broker: RunningBroker) -> N
         assert len(set(challenges)) == len(challenges), "used once"
 
 
-async def test_asking_again_renews_and_replaces_the_secret(broker: RunningBroker) -> None:
+async def test_asking_again_renews_and_replaces_the_secret(broker: Broker) -> None:
     async with scene(broker) as s:
         first = await s.subscribed(secret="one", lease_seconds="100")
         await s.ask("subscribe", secret="two", lease_seconds="1000")
@@ -256,7 +256,7 @@ MISTAKES: list[tuple[dict[str, str | list[str]], int, str]] = [
 ]
 
 
-async def test_mistakes_are_told_in_plain_text(broker: RunningBroker) -> None:
+async def test_mistakes_are_told_in_plain_text(broker: Broker) -> None:
     settings = quick(policy=UrlPolicy.of(permitted=["127.0.0.1"]))
     async with scene(broker, settings) as s:
         for form, status, reason in MISTAKES:
@@ -268,7 +268,7 @@ async def test_mistakes_are_told_in_plain_text(broker: RunningBroker) -> None:
         assert s.callback.server.got == []
 
 
-async def test_what_is_no_form_is_refused(broker: RunningBroker) -> None:
+async def test_what_is_no_form_is_refused(broker: Broker) -> None:
     async with scene(broker) as s:
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         for headers, body, status in (
@@ -283,13 +283,13 @@ async def test_what_is_no_form_is_refused(broker: RunningBroker) -> None:
 
 
 async def test_a_renewal_that_comes_as_the_lease_ends_subscribes_anew(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with scene(broker) as s:
         await s.subscribed()
         replace = broker.replace
 
-        async def too_late(known: Subscription, **settings: Any) -> Subscription:
+        async def too_late(known: StoredSubscription, **settings: Any) -> StoredSubscription:
             monkeypatch.undo()
             await broker.unsubscribe(known)
             return await replace(known, **settings)
@@ -297,11 +297,11 @@ async def test_a_renewal_that_comes_as_the_lease_ends_subscribes_anew(
         (before,) = s.subscriptions()
         monkeypatch.setattr(broker, "replace", too_late)
         await s.ask("subscribe")
-        await until(lambda: [found.id for found in s.subscriptions() if found.id != before.id] != [])
+        await until(lambda: [result.id for result in s.subscriptions() if result.id != before.id] != [])
         assert s.callback.asked("denied") == []
 
 
-async def test_leases_have_bounds_end_and_are_announced(broker: RunningBroker) -> None:
+async def test_leases_have_bounds_end_and_are_announced(broker: Broker) -> None:
     settings = quick(leases=LeaseBounds(shortest=0.4, longest=1_000, default=500))
     async with scene(broker, settings) as s:
         await s.subscribed(lease_seconds="999999999")
@@ -333,7 +333,7 @@ async def test_leases_end_after_a_restart_too(open_broker: OpenBroker) -> None:
         await until(lambda: s.subscriptions() == [], seconds=5)
 
 
-async def test_b03_failing_deliveries_do_not_end_a_subscription(broker: RunningBroker) -> None:
+async def test_b03_failing_deliveries_do_not_end_a_subscription(broker: Broker) -> None:
     async with scene(broker) as s:
         s.callback.status = 500
         subscription = await s.subscribed()
@@ -344,7 +344,7 @@ async def test_b03_failing_deliveries_do_not_end_a_subscription(broker: RunningB
         s.callback.status = 204
         await publish(broker, "<a>2</a>")
         await s.callback.server.wait(lambda _: b'<a xmlns="">2</a>' in s.callback.content[-1].body)
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await s.callback.server.wait(lambda _: b'<a xmlns="">1</a>' in s.callback.content[-1].body)
         await until(lambda: letters(broker) == [])
         s.callback.status = 410
@@ -358,7 +358,7 @@ async def test_b03_failing_deliveries_do_not_end_a_subscription(broker: RunningB
 
 
 @both_stores
-async def test_a_filter_narrows_the_topic(broker: RunningBroker) -> None:
+async def test_a_filter_narrows_the_topic(broker: Broker) -> None:
     async with scene(broker, query="//a | //b") as s:
         subscription = await s.subscribed(filter="//p:severe or @x = 1", filter_namespace=["p=urn:p", "q=urn:q"])
         assert subscription.query == "(//a | //b) and (//p:severe or @x = 1)"
@@ -386,7 +386,7 @@ async def test_a_filter_narrows_the_topic(broker: RunningBroker) -> None:
         assert (answer.status_code, "rewrites" in answer.text) == (400, True)
 
 
-async def test_a_topic_that_rewrites_is_distributed_rewritten(broker: RunningBroker) -> None:
+async def test_a_topic_that_rewrites_is_distributed_rewritten(broker: Broker) -> None:
     async with scene(broker, query="for $b in //b return <z>{$b}</z>") as s:
         await s.subscribed()
         await publish(broker, "<a><b>1</b></a>")
@@ -394,7 +394,7 @@ async def test_a_topic_that_rewrites_is_distributed_rewritten(broker: RunningBro
         assert contents(checked(s.callback.content[0].body)) == [b"<z><b>1</b></z>"]
 
 
-async def test_a_topic_that_pauses_or_goes_takes_its_subscribers_along(broker: RunningBroker) -> None:
+async def test_a_topic_that_pauses_or_goes_takes_its_subscribers_along(broker: Broker) -> None:
     async with scene(broker) as s:
         await s.subscribed()
         news = broker.store.subscription(TENANT, "news")
@@ -409,7 +409,7 @@ async def test_a_topic_that_pauses_or_goes_takes_its_subscribers_along(broker: R
         assert (await s.ask("subscribe")).status_code == 404
 
 
-async def test_the_topic_of_a_source_has_its_messages_only(broker: RunningBroker) -> None:
+async def test_the_topic_of_a_source_has_its_messages_only(broker: Broker) -> None:
     async with scene(broker) as s:
         await broker.change(
             lambda t: t.put_source(TENANT, "gauges", kind="push", url=None, interval=60, dtd=None, paused=False)
@@ -420,11 +420,11 @@ async def test_the_topic_of_a_source_has_its_messages_only(broker: RunningBroker
         await publish(broker, "<a>other</a>", source="other")
         await publish(broker, "<a>2</a>", source="gauges")
         await s.callback.server.wait(lambda _: sum(len(contents(checked(g.body))) for g in s.callback.content) == 2)
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         assert all(b"other" not in got.body for got in s.callback.content)
 
 
-async def test_b01_what_is_published_between_reading_and_subscribing_is_in_the_feed(broker: RunningBroker) -> None:
+async def test_b01_what_is_published_between_reading_and_subscribing_is_in_the_feed(broker: Broker) -> None:
     """w3c/websub#174: who reads the feed again once the subscription is confirmed has missed nothing."""
     async with scene(broker) as s:
         checked((await s.client.get(s.topic)).content)

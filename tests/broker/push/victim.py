@@ -10,10 +10,10 @@ import sys
 from dataclasses import replace
 
 from tests.broker.push.pushing import TENANT, quick, subscribe
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
-from twigcast.broker.outward import Outward
-from twigcast.broker.running import RunningBroker
+from twigcast.broker.outbound import OutboundServices
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.store import SqlStore
 
@@ -29,10 +29,10 @@ async def reopened(address: str) -> SqlStore:
 
 
 async def main(address: str, url: str, messages: int) -> None:
-    broker = RunningBroker(await reopened(address))
+    broker = Broker(await reopened(address))
     await broker.start()
     settings = quick(attempts=1_000_000)
-    outward = Outward(broker, replace(settings, push=replace(settings.push, seconds_max=1e9)))
+    outward = OutboundServices(broker, replace(settings, push=replace(settings.push, seconds_max=1e9)))
     await outward.start()
     if broker.store.subscription(TENANT, "k") is None:
         await subscribe(broker, "k", url)

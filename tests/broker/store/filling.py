@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twigcast.broker.model import NewDelivery, NewSubscription, StoredMessage, Subscription
+from twigcast.broker.model import NewDelivery, NewSubscription, StoredMessage, StoredSubscription
 from twigcast.broker.store.store import SqlStore
 
 
@@ -24,19 +24,19 @@ def publish(
 def deliver(
     store: SqlStore,
     messages: Sequence[StoredMessage],
-    subscriptions: Sequence[Subscription],
+    subscriptions: Sequence[StoredSubscription],
     payload: bytes | None = None,
 ) -> None:
     """Store a delivery of each message for each subscription."""
     with store.transaction() as transaction:
         transaction.add_deliveries(
-            NewDelivery(s.lane_id, message.seq, s.id, payload) for message in messages for s in subscriptions
+            NewDelivery(s.queue_id, message.seq, s.id, payload) for message in messages for s in subscriptions
         )
 
 
 def subscribe(
     store: SqlStore, *keys: str, subscriber: str | None = None, replay_from: int | None = None
-) -> list[Subscription]:
+) -> list[StoredSubscription]:
     """Add subscriptions, none of which may be refused."""
     new = [NewSubscription(1, key, "//a", subscriber=subscriber, replay_from=replay_from) for key in keys]
     with store.transaction() as transaction:
@@ -44,4 +44,4 @@ def subscribe(
     for one in added:
         if isinstance(one, Exception):
             raise one
-    return [one for one in added if isinstance(one, Subscription)]
+    return [one for one in added if isinstance(one, StoredSubscription)]

@@ -17,7 +17,7 @@ from tests.broker.store.filling import deliver, publish, subscribe
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import Conflict, Invalid, NotFound, StoreDamaged, StoreInUse, StoreUnavailable
 from twigcast.broker.store import postgresql, postgresql_tools, schema, sqlite
-from twigcast.broker.store.database import Session
+from twigcast.broker.store.database import DatabaseSession
 from twigcast.broker.store.interface import Statistics
 from twigcast.broker.store.open import open_store, restore_store
 from twigcast.broker.store.store import SqlStore
@@ -36,7 +36,7 @@ store.close()
 def counts(store: SqlStore) -> tuple[int, ...]:
     """What a store holds."""
     s: Statistics = store.statistics()
-    return (s.messages, s.rejected, s.subscriptions, s.lanes, s.pending, s.dead_letters, store.last_seq())
+    return (s.messages, s.rejected, s.subscriptions, s.queues, s.pending, s.dead_letters, store.last_seq())
 
 
 def fill(store: SqlStore) -> tuple[int, ...]:
@@ -133,17 +133,17 @@ class TestMigrations:
             database.close()
         store = open_store(store_address)
         (one,) = store.all_subscriptions()
-        assert (one.id, one.key, one.query, one.subscriber, one.lane_id) == (7, "one", "//a", "one", 3)
+        assert (one.id, one.key, one.query, one.subscriber, one.queue_id) == (7, "one", "//a", "one", 3)
         assert [d.id for d in store.pending(3, limit=9, bytes_max=999)] == [(seq, 7) for seq in (2, 3, 4, 5)]
         assert len(store.secret()) == 32
         assert (store.last_seq(), store.statistics(1).bytes) == (5, 20)
         (two,) = subscribe(store, "two")
-        assert (two.id, two.lane_id) == (8, 4)
+        assert (two.id, two.queue_id) == (8, 4)
         fill(store)
         store.close()
 
     @staticmethod
-    def fill_version_1(session: Session) -> None:
+    def fill_version_1(session: DatabaseSession) -> None:
         """What a store of the first version could hold, written as it was then."""
         for statement in (
             "INSERT INTO lanes (id, tenant_id, subscriber, kind, acked) VALUES (3, 1, 'one', 'pull', 1)",

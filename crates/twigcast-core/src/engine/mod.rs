@@ -4,28 +4,26 @@
 //! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
 //! the next message, so a change counts from the next message on and never stops anybody.
 
-mod adding;
 mod answer;
-mod book;
+mod bulk_insert;
+mod compile;
 mod compiled;
-mod compiling;
-mod deciding;
-mod following;
-mod layer;
+mod decide;
+mod early_stop;
 mod matcher;
-mod ordering;
-mod pages;
-mod population;
-mod preparing;
+mod node_selection;
+mod path_cache;
+mod prepared_deliveries;
+mod product;
+mod query_index;
 mod query_set;
-mod registration;
-mod registry;
-mod renewal;
 pub mod routing;
-mod selection;
-mod texts;
-mod walk;
-mod watch;
+mod slot_order;
+mod stream_matcher;
+mod subscribe;
+mod subscribers;
+mod subscription_table;
+mod vocabulary_gc;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,32 +32,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::document::Message;
 use crate::error::{MessageError, QueryError};
 use crate::eval::Evaluator;
-use crate::extract::family::FamilyRef;
-use crate::extract::guided::Classes;
-use crate::extract::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::LinearStep;
 use crate::query::Dialect;
-use crate::scan::Want;
+use crate::rewrite::batch::QueryCatalog;
+use crate::rewrite::program::family::FamilyRef;
+use crate::rewrite::{Interner, Program};
+use crate::scan::RecordOptions;
 use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
-pub use answer::{Answer, KeysThen};
+pub use answer::{Answer, KeySnapshot};
+pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
-pub use compiled::Evaluated;
-pub use compiling::{Check, check};
+pub use compiled::EvaluationSource;
 pub use matcher::Matcher;
-use population::Population;
-pub use preparing::PreparedDeliveries;
+pub use node_selection::{MessageDeliveries, SelectedNode};
+pub use prepared_deliveries::PreparedDeliveries;
+use query_index::QueryIndex;
 pub use query_set::QuerySet;
-pub(crate) use query_set::{AppendMembers, append_members};
-use registry::Registry;
-pub use registry::{QueryContext, Slot};
-pub use selection::{Delivered, Selected};
+pub(crate) use query_set::{AppendMembersFn, append_members};
+use subscription_table::SubscriptionTable;
+pub use subscription_table::{QueryContext, Slot};
 
 /// What matching a query asks of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Needs {
+struct ScanNeeds {
     attributes: bool,
     text: bool,
     /// The query rewrites, so that delivering (not matching) asks for everything.
@@ -77,7 +75,7 @@ pub enum AddError {
 
 /// What registration found worth saying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warning {
+pub enum QueryWarning {
     /// No message can match.
     NeverMatches,
     /// Every message matches.
@@ -91,16 +89,16 @@ pub enum Warning {
 pub struct Engine {
     limits: Limits,
     vocabulary: Vocabulary,
-    population: Population,
-    registry: Registry,
+    population: QueryIndex,
+    registry: SubscriptionTable,
     /// What For-Where-Return queries have in common.
     interner: Interner,
     compiled: CompiledQueries,
     /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache; only as
     /// long as such queries ask for.
     families: Vec<FamilyRef>,
-    /// The queries that are in no other shared structure: see [`crate::extract::guided`].
-    classes: Classes,
+    /// The queries that are in no other shared structure: see [`crate::rewrite::batch`].
+    classes: QueryCatalog,
     /// How many compiled queries need attributes and text, and how many rewrite.
     needing: (usize, usize, usize),
     /// Changes whenever the bulk does.
@@ -115,7 +113,7 @@ pub struct Engine {
     dead: Vec<u32>,
     /// Additions and removals so far.
     changes: u64,
-    /// Names that queries mentioned when this was last looked at (see [`renewal`]).
+    /// Names that queries mentioned when this was last looked at (see [`vocabulary_gc`]).
     names_in_use: usize,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,
@@ -132,12 +130,12 @@ impl Engine {
         Self {
             limits,
             vocabulary: Vocabulary::new(),
-            population: Population::default(),
-            registry: Registry::default(),
+            population: QueryIndex::default(),
+            registry: SubscriptionTable::default(),
             interner: Interner::default(),
             compiled: CompiledQueries::default(),
             families: Vec::new(),
-            classes: Classes::default(),
+            classes: QueryCatalog::default(),
             needing: (0, 0, 0),
             bulk_version: 0,
             unshared_results: false,
@@ -182,7 +180,7 @@ impl Engine {
         self.compiled.bound()
     }
 
-    pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
+    pub(crate) fn evaluated(&self, query: u32) -> &EvaluationSource {
         self.compiled.evaluated(query)
     }
 
@@ -200,8 +198,8 @@ impl Engine {
     /// # Errors
     /// The message is malformed, over a limit, or needs conversion first.
     pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.run_wanting(matcher, source, want, true)
+        let options = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        self.run_wanting(matcher, source, options, true)
     }
 
     /// Like [`Self::run`], for a message that comes as an element stream (see [`crate::stream`]).
@@ -214,15 +212,21 @@ impl Engine {
         stream: &[u8],
         dictionary: &Dictionary,
     ) -> Result<(), MessageError> {
-        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
+        let options = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
         self.catch_up(matcher);
         self.warm.store(true, Ordering::Relaxed);
-        matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source, true))
+        matcher.with_stream(self, (stream, dictionary), options, |matcher, source| matcher.run(self, source, true))
     }
 
-    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want, marks: bool) -> Result<(), MessageError> {
+    fn run_wanting(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        options: RecordOptions,
+        marks: bool,
+    ) -> Result<(), MessageError> {
         self.catch_up(matcher);
-        matcher.scan(self, source, want)?;
+        matcher.scan(self, source, options)?;
         if !self.warm.load(Ordering::Relaxed) {
             self.warm.store(true, Ordering::Relaxed);
         }
@@ -320,7 +324,7 @@ impl Engine {
             ("branches", self.population.branches.len()),
             ("branch_bytes", self.population.branches.bytes()),
             ("triggers", self.population.triggers.len()),
-            ("crowded_states", self.population.main.crowded.len() + self.population.recent.crowded.len()),
+            ("crowded_states", self.population.main.trigger_tables.len() + self.population.recent.trigger_tables.len()),
             ("evaluated_always", self.population.always.len()),
             ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),

@@ -145,7 +145,7 @@ impl NameTest {
     pub fn accepts(self, name: Name) -> bool {
         match self {
             Self::Any => true,
-            Self::Name(wanted) => wanted == name,
+            Self::Name(expected) => expected == name,
             Self::Namespace(namespace) => namespace == name.namespace,
             Self::Local(local) => local == name.local,
         }

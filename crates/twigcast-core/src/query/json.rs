@@ -48,7 +48,7 @@ pub fn query(query: &Query, vocabulary: &Vocabulary) -> String {
         Query::XPath(_) => Vec::new(),
         Query::Flwr(flwr) => flwr.variables.iter().map(|variable| variable.name.clone()).collect(),
     };
-    let mut writer = Writer { out: String::new(), vocabulary, variables: &names };
+    let mut writer = JsonWriter { out: String::new(), vocabulary, variables: &names };
     match query {
         Query::XPath(expr) => writer.expr(expr),
         Query::Flwr(flwr) => writer.flwr_query(flwr),
@@ -57,14 +57,14 @@ pub fn query(query: &Query, vocabulary: &Vocabulary) -> String {
 }
 
 /// Writes JSON into a string.
-pub(super) struct Writer<'a> {
+pub(super) struct JsonWriter<'a> {
     pub out: String,
     pub vocabulary: &'a Vocabulary,
     /// Names of variables by number.
     pub variables: &'a [Box<str>],
 }
 
-impl Writer<'_> {
+impl JsonWriter<'_> {
     /// Writes an expression.
     pub fn expr(&mut self, expr: &Expr) {
         match expr {

@@ -2,7 +2,7 @@
 
 use super::NameMask;
 use crate::document::{Document, NodeId, NodeKind};
-use crate::hashed::{HashIndex, Hashing};
+use crate::util::hash_index::{HashIndex, SeededHasher};
 use crate::vocabulary::{Name, NamespaceId};
 
 /// Number of a shape.
@@ -27,7 +27,7 @@ pub struct Shapes {
     masks: Vec<(NameMask, NameMask)>,
     children: Vec<ShapeId>,
     index: HashIndex,
-    hashing: Hashing,
+    hashing: SeededHasher,
     /// By local name, the shape of elements without children that was met first: most elements are such. [`NO_SHAPE`]: none.
     leaves: Vec<(NamespaceId, ShapeId)>,
     scratch: Vec<ShapeId>,
@@ -110,18 +110,18 @@ impl Shapes {
     fn intern(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         match self.leaves.get(name.local.0 as usize) {
             Some(&(namespace, leaf)) if children.is_empty() && leaf != NO_SHAPE && namespace == name.namespace => leaf,
-            _ => self.look_up(name, children),
+            _ => self.find_or_insert(name, children),
         }
     }
 
-    fn look_up(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
+    fn find_or_insert(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         let Name { namespace, local } = name;
         let hash = self.hashing.of(u64::from(namespace.0) << 32 | u64::from(local.0), 0, children);
-        let known = self
+        let existing = self
             .index
             .with_hash(hash)
             .find(|&candidate| self.shapes[candidate as usize].name == name && self.children(candidate) == children);
-        known.unwrap_or_else(|| {
+        existing.unwrap_or_else(|| {
             let id = self.add(name, children);
             self.index.insert(hash, id);
             id

@@ -20,7 +20,7 @@ _log = logging.getLogger("twigcast.api")
 
 _REMEMBERED_MAX: Final = 10_000
 _REMEMBERED_SECONDS: Final = 30.0
-"""How long a token is taken from memory. One that is deleted is forgotten: see :meth:`Gate.watch`."""
+"""How long a token is taken from memory. One that is deleted is forgotten: see :meth:`Authenticator.watch`."""
 
 WATCHED_SECONDS: Final = 0.25
 """How long what an operator's command changes may go unnoticed."""
@@ -64,7 +64,7 @@ class Principal:
             raise Forbidden("only administrators of the first tenant may do this")
 
 
-class Gate:
+class Authenticator:
     """Recognises tokens and tickets."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -127,16 +127,16 @@ class Gate:
         Raises:
             Unauthorized: It is not known, or not any more.
         """
-        known = self._remembered.get(mark)
-        if known and known[1] > time.monotonic():
-            return known[0]
-        found = await asyncio.to_thread(self._look_up, mark)
-        if found is None:
+        existing = self._remembered.get(mark)
+        if existing and existing[1] > time.monotonic():
+            return existing[0]
+        result = await asyncio.to_thread(self._look_up, mark)
+        if result is None:
             raise Unauthorized("the token is not known")
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[mark] = (found, time.monotonic() + _REMEMBERED_SECONDS)
-        return found
+        self._remembered[mark] = (result, time.monotonic() + _REMEMBERED_SECONDS)
+        return result
 
     def _look_up(self, mark: bytes) -> Principal | None:
         token = self._store.token_by_digest(mark)

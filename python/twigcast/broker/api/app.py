@@ -32,14 +32,14 @@ from twigcast.broker.api import (
     subscriptions,
     websocket,
 )
-from twigcast.broker.api.access import Gate
-from twigcast.broker.api.context import Context, UrlCheck
+from twigcast.broker.api.access import Authenticator
+from twigcast.broker.api.connection import OUTERMOST
+from twigcast.broker.api.context import ApiContext, UrlCheck
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
-from twigcast.broker.api.sending import OUTERMOST
 from twigcast.broker.config import Settings
 from twigcast.broker.logs import start_request
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 
 _log = logging.getLogger("twigcast.access")
 
@@ -52,7 +52,9 @@ _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """Who knows the address of a feed may read it."""
 
 
-def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()) -> FastAPI:
+def create_app(
+    broker: BrokerInterface, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()
+) -> FastAPI:
     """The application in front of a broker.
 
     Args:
@@ -61,7 +63,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
         urls: Which addresses webhooks and polled feeds may have.
         routers: Further routes: WebSub, feeds, the console.
     """
-    context = Context(broker, settings, Gate(broker.store, settings), urls)
+    context = ApiContext(broker, settings, Authenticator(broker.store, settings), urls)
     app = Application(
         Hosts.of(settings),
         title="Twigcast",
@@ -98,7 +100,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlCheck, routers: Sequ
 
 
 class Application(FastAPI):
-    """The routes, behind :class:`Front`.
+    """The routes, behind :class:`RequestMiddleware`.
 
     Args:
         hosts: Names that requests may give.
@@ -107,7 +109,9 @@ class Application(FastAPI):
 
     def __init__(self, hosts: Hosts, **more: Any) -> None:
         super().__init__(**more)
-        self._front = Front(super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts)
+        self._front = RequestMiddleware(
+            super().__call__, ServerErrorMiddleware(self._publish, problems.on_unexpected), hosts
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -122,7 +126,7 @@ class Application(FastAPI):
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    context: Context = app.state.context
+    context: ApiContext = app.state.context
     tasks = [
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
@@ -143,15 +147,15 @@ def _describe(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            found = make()
-            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            results = make()
+            schemas = results.setdefault("components", {}).setdefault("schemas", {})
             schemas["ProblemOut"] = problem_schema()
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
-            for path in found["paths"].values():
+            for path in results["paths"].values():
                 for operation_ in path.values():
                     _replace_validation(operation_["responses"])
-            app.openapi_schema = found
+            app.openapi_schema = results
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -159,15 +163,15 @@ def _describe(app: FastAPI) -> None:
 
 def _replace_validation(responses: dict[str, Any]) -> None:
     """FastAPI has its own form of errors of validation; here they are problems like all others."""
-    found = responses.get("422", {}).get("content", {})
-    if "HTTPValidationError" in str(found):
+    result = responses.get("422", {}).get("content", {})
+    if "HTTPValidationError" in str(result):
         responses["422"] = {
             "description": "Unprocessable Entity",
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
         }
 
 
-class Front:
+class RequestMiddleware:
     """What every request passes first: it gets an id, and its path is taken as it was sent.
 
     So a name in a path may hold a slash, percent-encoded. Publications, which come thousands of times a second, part
@@ -193,10 +197,10 @@ class Front:
             await self._app(scope, receive, send)
             return
         start_request()
-        given = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        if given not in self._permitted and not self._permit(given):
+        supplied = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        if supplied not in self._permitted and not self._permit(supplied):
             # A page of somebody else, whose name leads to this address.
-            shown = _host(given)[:_SHOWN_MAX]
+            shown = _host(supplied)[:_SHOWN_MAX]
             detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
             await problems.response(400, "untrusted-host", detail)(scope, receive, send)
             return
@@ -216,11 +220,11 @@ class Front:
             # looked for, which then takes milliseconds in which nothing else goes on.
             del scope[OUTERMOST]
 
-    def _permit(self, given: bytes) -> bool:
-        if not self._hosts.permit(_host(given)):
+    def _permit(self, supplied: bytes) -> bool:
+        if not self._hosts.permit(_host(supplied)):
             return False
         if len(self._permitted) < _HOSTS_REMEMBERED_MAX:
-            self._permitted.add(given)
+            self._permitted.add(supplied)
         return True
 
     async def _logged(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -245,7 +249,7 @@ class Front:
             )
 
 
-def _host(given: bytes) -> str:
+def _host(supplied: bytes) -> str:
     """The host that a request gives, without its port."""
-    text = given.decode("latin-1").lower()
+    text = supplied.decode("latin-1").lower()
     return text[: text.find("]") + 1] if text.startswith("[") else text.partition(":")[0]

@@ -16,13 +16,13 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from twigcast.broker.api.context import Anyone, Context, PathName, Shared, Subscriber
+from twigcast.broker.api.context import Anyone, ApiContext, PathName, Shared, Subscriber
 from twigcast.broker.api.models.common import Model
 from twigcast.broker.api.openapi import problem_responses
-from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
-from twigcast.broker.delivery.capabilities import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
+from twigcast.broker.delivery.atom import MEDIA_TYPE, AtomContent, FeedLinks, link_header, write_feed
 from twigcast.broker.delivery.websub_requests import find_feed
 from twigcast.broker.errors import NotFound
+from twigcast.broker.feed_addresses import HUB_PATH, Capabilities, FeedKind, FeedName, FeedPath
 
 ENTRIES: Final = 20
 ENTRIES_MAX: Final = 100
@@ -42,7 +42,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-class FeedOut(Model):
+class FeedResponse(Model):
     """Where a feed is. Who has the address may read it: it is a secret of its owner."""
 
     url: str = Field(description="Address of the Atom feed, for any feed reader; also the topic for WebSub.")
@@ -51,11 +51,11 @@ class FeedOut(Model):
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    items: Sequence[Item]
+    items: Sequence[AtomContent]
     has_more: bool
 
 
-def base_url(request: Request, context: Context) -> str:
+def base_url(request: Request, context: ApiContext) -> str:
     """The broker's address as its clients know it, without a slash at its end."""
     return (context.settings.public_url or str(request.base_url)).rstrip("/")
 
@@ -69,12 +69,14 @@ def feed_router(capabilities: Capabilities) -> APIRouter:
     router = APIRouter(tags=["feeds"])
 
     @router.get("/subscriptions/{key}/feed", responses=problem_responses(401, 403, 404))
-    async def get_subscription_feed(key: PathName, request: Request, principal: Subscriber, shared: Shared) -> FeedOut:
+    async def get_subscription_feed(
+        key: PathName, request: Request, principal: Subscriber, shared: Shared
+    ) -> FeedResponse:
         """Get the address of the Atom feed of a subscription."""
         return await _address(request, shared, capabilities, "subscriptions", principal.tenant_id, key)
 
     @router.get("/sources/{name}/feed", responses=problem_responses(401, 403, 404))
-    async def get_source_feed(name: PathName, request: Request, principal: Anyone, shared: Shared) -> FeedOut:
+    async def get_source_feed(name: PathName, request: Request, principal: Anyone, shared: Shared) -> FeedResponse:
         """Get the address of the Atom feed of a registered source."""
         return await _address(request, shared, capabilities, "sources", principal.tenant_id, name)
 
@@ -108,16 +110,16 @@ def feed_router(capabilities: Capabilities) -> APIRouter:
 
 
 async def _address(
-    request: Request, shared: Context, capabilities: Capabilities, kind: FeedKind, tenant_id: int, name: str
-) -> FeedOut:
+    request: Request, shared: ApiContext, capabilities: Capabilities, kind: FeedKind, tenant_id: int, name: str
+) -> FeedResponse:
     feed, _ = await asyncio.to_thread(find_feed, shared.broker, kind, tenant_id, name)
     if feed is None:
         raise NotFound(f"there is no {kind[:-1]} {name!r}")
     base = base_url(request, shared)
-    return FeedOut(url=base + capabilities.path(feed), hub=base + HUB_PATH)
+    return FeedResponse(url=base + capabilities.path(feed), hub=base + HUB_PATH)
 
 
-async def _find(shared: Context, capabilities: Capabilities, path: FeedPath) -> tuple[FeedName, float]:
+async def _find(shared: ApiContext, capabilities: Capabilities, path: FeedPath) -> tuple[FeedName, float]:
     """A feed, and when what it is of was made.
 
     Raises:
@@ -131,16 +133,16 @@ async def _find(shared: Context, capabilities: Capabilities, path: FeedPath) -> 
     raise NotFound("there is no such feed (any more)")
 
 
-def _read(shared: Context, feed: FeedName, before: int | None, limit: int) -> _Page:
+def _read(shared: ApiContext, feed: FeedName, before: int | None, limit: int) -> _Page:
     store = shared.broker.store
     if feed.kind == "subscriptions":
         deliveries = store.recent_deliveries(feed.id, limit + 1, before_seq=before)
-        items = [Item.of(delivery) for delivery in deliveries]
+        items = [AtomContent.of(delivery) for delivery in deliveries]
     else:
         up_to = None if before is None else before - 1
         messages = store.messages(feed.tenant_id, up_to=up_to, limit=limit + 1, newest_first=True, source=feed.name)
-        items = [Item(message) for message in messages]
-    shown: list[Item] = []
+        items = [AtomContent(message) for message in messages]
+    shown: list[AtomContent] = []
     size = 0
     for item in items[:limit]:
         size += len(item.body)
@@ -165,16 +167,16 @@ def _response(request: Request, body: bytes, links: FeedLinks, modified: float) 
     }
     if time.time() - modified >= _SETTLED_SECONDS:
         headers["Last-Modified"] = formatdate(modified, usegmt=True)
-    if _is_known(request, tag, modified):
+    if _is_unmodified(request, tag, modified):
         return Response(status_code=304, headers=headers)
     return Response(body, 200, headers, f"{MEDIA_TYPE}; charset=utf-8")
 
 
-def _is_known(request: Request, tag: str, modified: float) -> bool:
+def _is_unmodified(request: Request, tag: str, modified: float) -> bool:
     """Whether the client has this version (RFC 9110, section 13.2.2)."""
-    known = request.headers.get("if-none-match")
-    if known is not None:
-        return known.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in known.split(",")]
+    existing = request.headers.get("if-none-match")
+    if existing is not None:
+        return existing.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in existing.split(",")]
     since = request.headers.get("if-modified-since")
     if since is None:
         return False

@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 from pydantic import AfterValidator, BeforeValidator, StringConstraints
 from starlette.requests import HTTPConnection, Request
 
-from twigcast.broker.api.access import Gate, Principal, Rates
+from twigcast.broker.api.access import Authenticator, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
 from twigcast.broker.api.streams import AutomaticAcks, Streams
 from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
-from twigcast.broker.service import Broker
-from twigcast.characters import NO_CHARACTER, half_pair
+from twigcast.broker.service import BrokerInterface
+from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.service import Overlay
@@ -43,12 +43,12 @@ class UrlCheck(Protocol):
 
 
 @dataclass(slots=True)
-class Context:
+class ApiContext:
     """What all routes share."""
 
-    broker: Broker
+    broker: BrokerInterface
     settings: Settings
-    gate: Gate
+    gate: Authenticator
     urls: UrlCheck
     rates: Rates = field(default_factory=Rates)
     streams: Streams = field(default_factory=Streams)
@@ -69,17 +69,17 @@ class Context:
         self.automatic_acks = AutomaticAcks(self.broker)
 
 
-def context_of(connection: HTTPConnection) -> Context:
+def context_of(connection: HTTPConnection) -> ApiContext:
     """The context of the application that answers."""
-    found: Context = connection.app.state.context
-    return found
+    result: ApiContext = connection.app.state.context
+    return result
 
 
-def _context(request: Request) -> Context:
+def _context(request: Request) -> ApiContext:
     return context_of(request)
 
 
-Shared = Annotated[Context, Depends(_context)]
+Shared = Annotated[ApiContext, Depends(_context)]
 """Parameter type: the context."""
 
 _bearer = HTTPBearer(auto_error=False, description="An API token, `tc_...`.")

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from twigcast.broker.api.access import TICKET_SECONDS, Principal
-from twigcast.broker.api.context import Context, QueryName, Shared, Subscriber
+from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
 from twigcast.broker.api.models import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import NotFound
-from twigcast.broker.model import Delivery, DeliveryId
-from twigcast.broker.store.interface import LanePosition, LaneState
+from twigcast.broker.model import DeliveryId, QueuedDelivery
+from twigcast.broker.store.interface import QueuePosition, QueueState
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -40,28 +40,28 @@ async def pull(
     bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
 ) -> Response:
     """Pull deliveries of a subscriber, in order. Those that are done are to be acknowledged."""
-    lane = await lane_of(shared, principal, subscriber)
-    work = shared.broker.pull(lane.id, limit=limit, wait=wait, visibility=visibility)
-    found = await (work if not wait else _unless_over(request, shared, work))
-    tracing.handed_over(found, "pull")
-    return Response(b'{"deliveries":%b}' % shared.envelopes.array(found, bodies=bodies), media_type="application/json")
+    queue = await queue_of(shared, principal, subscriber)
+    work = shared.broker.pull(queue.id, limit=limit, wait=wait, visibility=visibility)
+    result = await (work if not wait else _unless_over(request, shared, work))
+    tracing.handed_over(result, "pull")
+    return Response(b'{"deliveries":%b}' % shared.envelopes.array(result, bodies=bodies), media_type="application/json")
 
 
 @router.post("/ack", status_code=204, responses=problem_responses(422, 503, 507))
 async def acknowledge(body: AckIn, principal: Subscriber, shared: Shared) -> None:
     """Say that deliveries are done: they are not handed out again. Those that are not known are passed over."""
-    lane = await lane_of(shared, principal, body.subscriber)
+    queue = await queue_of(shared, principal, body.subscriber)
     if body.up_to is None:
-        await shared.broker.acknowledge(lane.id, [delivery_id(text) for text in body.ids])
+        await shared.broker.acknowledge(queue.id, [delivery_id(text) for text in body.ids])
     else:
-        await acknowledge_through(shared, lane.id, delivery_id(body.up_to))
+        await acknowledge_through(shared, queue.id, delivery_id(body.up_to))
 
 
 @router.post("/nack", status_code=204, responses=problem_responses(422))
 async def give_back(body: NackIn, principal: Subscriber, shared: Shared) -> None:
     """Give back deliveries that were pulled, to be handed out again, after a delay or at once."""
-    lane = await lane_of(shared, principal, body.subscriber)
-    await shared.broker.release(lane.id, [delivery_id(text) for text in body.ids], delay=body.delay)
+    queue = await queue_of(shared, principal, body.subscriber)
+    await shared.broker.release(queue.id, [delivery_id(text) for text in body.ids], delay=body.delay)
 
 
 @router.post("/tickets", status_code=201, responses=problem_responses(422, 429))
@@ -70,7 +70,7 @@ async def make_ticket(body: TicketIn, principal: Subscriber, shared: Shared) -> 
 
     It goes into a URL, so it is good for a short time only.
     """
-    await lane_of(shared, principal, body.subscriber)
+    await queue_of(shared, principal, body.subscriber)
     return TicketOut(ticket=shared.gate.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
 
 
@@ -79,7 +79,9 @@ async def _until_gone(request: Request) -> None:
         pass
 
 
-async def _unless_over(request: Request, shared: Context, work: Coroutine[Any, Any, list[Delivery]]) -> list[Delivery]:
+async def _unless_over(
+    request: Request, shared: ApiContext, work: Coroutine[Any, Any, list[QueuedDelivery]]
+) -> list[QueuedDelivery]:
     """What a pull gives, or nothing as soon as its client is gone or the broker stops."""
     pulling = asyncio.create_task(work)
     others: list[asyncio.Future[Any]] = [
@@ -97,29 +99,29 @@ async def _unless_over(request: Request, shared: Context, work: Coroutine[Any, A
 # --- what streams use too ---------------------------------------------------------------------------------------------
 
 
-async def lane_of(shared: Context, principal: Principal, subscriber: str) -> LaneState:
+async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
     """The lane of a subscriber.
 
     Raises:
         NotFound: There is none.
     """
-    found = await asyncio.to_thread(shared.broker.store.lane, principal.tenant_id, subscriber)
-    if found is None:
+    result = await asyncio.to_thread(shared.broker.store.queue, principal.tenant_id, subscriber)
+    if result is None:
         raise NotFound(f"there is no subscriber {subscriber!r}")
-    return found
+    return result
 
 
-async def acknowledge_through(shared: Context, lane_id: int, last: DeliveryId) -> None:
+async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryId) -> None:
     """Acknowledge all deliveries of a lane up to one, those of the same message that come before it included."""
-    await shared.broker.acknowledge_up_to(lane_id, last.seq - 1)
+    await shared.broker.acknowledge_up_to(queue_id, last.seq - 1)
     same: list[DeliveryId] = []
-    position: LanePosition | None = LanePosition(last.seq - 1)
+    position: QueuePosition | None = QueuePosition(last.seq - 1)
     while position is not None:
-        found = await asyncio.to_thread(
-            shared.broker.store.pending, lane_id, after=position, limit=100, bytes_max=1 << 20
+        results = await asyncio.to_thread(
+            shared.broker.store.pending, queue_id, after=position, limit=100, bytes_max=1 << 20
         )
-        same += [item.id for item in found if item.id <= last]
-        goes_on = found and found[-1].id < last
-        position = LanePosition(found[-1].id.seq, found[-1].id.subscription_id) if goes_on else None
+        same += [item.id for item in results if item.id <= last]
+        goes_on = results and results[-1].id < last
+        position = QueuePosition(results[-1].id.seq, results[-1].id.subscription_id) if goes_on else None
     if same:
-        await shared.broker.acknowledge(lane_id, same)
+        await shared.broker.acknowledge(queue_id, same)

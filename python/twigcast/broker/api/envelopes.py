@@ -18,9 +18,9 @@ from typing import Final
 
 import orjson
 
-from twigcast.broker.model import Delivery, StoredMessage
-from twigcast.conversion import to_utf8
+from twigcast.broker.model import QueuedDelivery, StoredMessage
 from twigcast.errors import RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 _KEPT_BYTES_MAX: Final = 16 << 20
 _KEYS_MAX: Final = 50_000
@@ -42,7 +42,7 @@ class Envelopes:
         self._bytes = 0
         self._keys: dict[str, bytes] = {}
 
-    def json(self, delivery: Delivery, *, bodies: bool = True) -> bytes:
+    def json(self, delivery: QueuedDelivery, *, bodies: bool = True) -> bytes:
         """The envelope of a delivery; without ``bodies`` it leaves out messages that were not rewritten."""
         seq, subscription = delivery.id
         key = self._keys.get(delivery.key) or self._add_key(delivery.key)
@@ -58,16 +58,16 @@ class Envelopes:
             return b"%b%b}" % (head, _about(delivery.message))
         return head + (self._messages.get(delivery.message) or self._add(delivery.message))
 
-    def array(self, deliveries: Iterable[Delivery], *, bodies: bool = True) -> bytes:
+    def array(self, deliveries: Iterable[QueuedDelivery], *, bodies: bool = True) -> bytes:
         """Many envelopes, as a JSON array."""
         return b"[%b]" % b",".join([self.json(delivery, bodies=bodies) for delivery in deliveries])
 
-    def events(self, deliveries: Sequence[Delivery], *, bodies: bool = True) -> bytes:
+    def events(self, deliveries: Sequence[QueuedDelivery], *, bodies: bool = True) -> bytes:
         """Many envelopes, as Server-Sent Events."""
         events = [self._event(delivery, bodies=bodies) for delivery in deliveries]
         return events[0] if len(events) == 1 else b"".join(events)
 
-    def _event(self, delivery: Delivery, *, bodies: bool) -> bytes:
+    def _event(self, delivery: QueuedDelivery, *, bodies: bool) -> bytes:
         if delivery.payload is not None or not bodies:
             return b"id: %d-%d\nevent: delivery\ndata: %b\n\n" % (*delivery.id, self.json(delivery, bodies=bodies))
         # As above and as `json`, copying the message once: most events by far are made here.

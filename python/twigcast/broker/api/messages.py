@@ -18,7 +18,7 @@ from twigcast.broker.api.answers import JsonAnswer
 from twigcast.broker.api.bodies import ContentType, header, read, unsupported
 from twigcast.broker.api.context import (
     NAME_LENGTH_MAX,
-    Context,
+    ApiContext,
     Publisher,
     QueryName,
     Shared,
@@ -38,7 +38,7 @@ from twigcast.broker.api.models import (
 from twigcast.broker.api.openapi import problem_responses, publish_description
 from twigcast.broker.api.paging import page
 from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.model import Accepted, RejectedMessage, Scope, StoredMessage, Submission
+from twigcast.broker.model import Accepted, RejectedRecord, Scope, StoredMessage, Submission
 from twigcast.broker.tracing import tracing
 from twigcast.errors import TwigcastError
 
@@ -92,8 +92,8 @@ async def publish(request: Request) -> Response:
     _check_sources(request, shared, principal, {source})
     shared.rates.take(principal)
     (outcome,) = await _publish(shared, [Submission(principal.tenant_id, body, source, message_id, kind.charset)])
-    if isinstance(outcome, RejectedMessage):
-        return problems.response(422, outcome.code, outcome.reason, _place(outcome))
+    if isinstance(outcome, RejectedRecord):
+        return problems.response(422, outcome.code, outcome.reason, _position(outcome))
     status = 200 if outcome.duplicate else 201
     return JsonAnswer(status, orjson.dumps(_accepted(outcome)), (b"location", b"/messages/%d" % outcome.seq))
 
@@ -115,10 +115,10 @@ async def answer_to(request: Request) -> Response:
     try:
         return await publish(request)
     except (TwigcastError, problems.Problem, ClientDisconnect) as error:
-        return problems.answer_to_known(error)
+        return problems.answer_to_error(error)
 
 
-def _check_sources(request: Request, shared: Context, principal: Principal, sources: set[str]) -> None:
+def _check_sources(request: Request, shared: ApiContext, principal: Principal, sources: set[str]) -> None:
     """In an overlay: nobody publishes as a source that is registered by somebody else, or elsewhere."""
     if shared.overlay is not None:
         key = header(request, b"twigcast-source-key") or None
@@ -142,7 +142,7 @@ def _name(parameter: str, value: str | None) -> str | None:
         raise Invalid(f"{parameter}: {error}") from None
 
 
-async def _publish(shared: Context, submissions: Sequence[Submission]) -> list[Accepted | RejectedMessage]:
+async def _publish(shared: ApiContext, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
     if not tracing.is_on:
         return await shared.broker.publish(submissions)
     with tracing.publishing(submissions) as span:
@@ -160,7 +160,7 @@ def _accepted(outcome: Accepted) -> dict[str, Any]:
     }
 
 
-def _place(outcome: RejectedMessage) -> dict[str, Any]:
+def _position(outcome: RejectedRecord) -> dict[str, Any]:
     return {
         "rejected": outcome.id,
         "id": outcome.message_id,
@@ -170,10 +170,10 @@ def _place(outcome: RejectedMessage) -> dict[str, Any]:
     }
 
 
-def _batch(outcomes: Sequence[Accepted | RejectedMessage]) -> bytes:
+def _batch(outcomes: Sequence[Accepted | RejectedRecord]) -> bytes:
     results = [
-        {"status": "rejected", "code": outcome.code, **_place(outcome)}
-        if isinstance(outcome, RejectedMessage)
+        {"status": "rejected", "code": outcome.code, **_position(outcome)}
+        if isinstance(outcome, RejectedRecord)
         else _accepted(outcome)
         for outcome in outcomes
     ]
@@ -218,12 +218,12 @@ async def list_messages(
         reached = store.last_seq()
         if message_id is not None:
             one = store.message_by_id(principal.tenant_id, message_id, source)
-            found, more = [one] if one else [], False
+            results, more = [one] if one else [], False
         else:
-            found, more = page(limit, read, lambda message: len(message.xml))
-        reached = found[-1].seq if more and not newest else max([reached, *(message.seq for message in found)])
+            results, more = page(limit, read, lambda message: len(message.xml))
+        reached = results[-1].seq if more and not newest else max([reached, *(message.seq for message in results)])
         return MessagesOut(
-            messages=[MessageOut.of(message, whole=xml) for message in found], cursor=max(reached, after), more=more
+            messages=[MessageOut.of(message, whole=xml) for message in results], cursor=max(reached, after), more=more
         )
 
     return await asyncio.to_thread(find)
@@ -246,11 +246,11 @@ async def get_message_xml(seq: int, principal: Subscriber, shared: Shared) -> Re
     return Response(message.xml, media_type="application/xml")
 
 
-async def _message(shared: Context, tenant_id: int, seq: int) -> StoredMessage:
-    found = await asyncio.to_thread(shared.broker.store.message, tenant_id, seq) if 0 <= seq <= _SEQ_MAX else None
-    if found is None:
+async def _message(shared: ApiContext, tenant_id: int, seq: int) -> StoredMessage:
+    result = await asyncio.to_thread(shared.broker.store.message, tenant_id, seq) if 0 <= seq <= _SEQ_MAX else None
+    if result is None:
         raise NotFound(f"there is no message with the sequence number {seq}")
-    return found
+    return result
 
 
 # --- rejected ---------------------------------------------------------------------------------------------------------
@@ -265,12 +265,14 @@ async def list_rejected(
 ) -> RejectedListOut:
     """List the messages that could not be processed, newest first."""
 
-    def read(last: RejectedMessage | None, count: int) -> list[RejectedMessage]:
+    def read(last: RejectedRecord | None, count: int) -> list[RejectedRecord]:
         end = before if last is None else last.id
         return shared.broker.store.rejected(principal.tenant_id, before_id=end, limit=count)
 
-    found, more = await asyncio.to_thread(page, limit, read, lambda message: len(message.body))
-    return RejectedListOut(rejected=[RejectedOut.of(message) for message in found], next=found[-1].id if more else None)
+    results, more = await asyncio.to_thread(page, limit, read, lambda message: len(message.body))
+    return RejectedListOut(
+        rejected=[RejectedOut.of(message) for message in results], next=results[-1].id if more else None
+    )
 
 
 @router.get("/rejected/{rejected}", responses=problem_responses(404))
@@ -298,10 +300,10 @@ async def delete_rejected(rejected: int, principal: Publisher, shared: Shared) -
     return CountOut(count=count)
 
 
-async def _rejected(shared: Context, tenant_id: int, rejected: int) -> RejectedMessage:
-    found = None
+async def _rejected(shared: ApiContext, tenant_id: int, rejected: int) -> RejectedRecord:
+    result = None
     if 0 <= rejected <= _SEQ_MAX:
-        found = await asyncio.to_thread(shared.broker.store.rejected_message, tenant_id, rejected)
-    if found is None:
+        result = await asyncio.to_thread(shared.broker.store.rejected_message, tenant_id, rejected)
+    if result is None:
         raise NotFound(f"there is no rejected message with the number {rejected}")
-    return found
+    return result

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
-from twigcast.broker.api.context import Context, Operator, Shared, Subscriber
-from twigcast.broker.api.models.overlay import OverlayOut, WayOut
+from twigcast.broker.api.context import ApiContext, Operator, Shared, Subscriber
+from twigcast.broker.api.models.overlay import OverlayOut, RouteOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import NotFound
 
@@ -25,16 +25,16 @@ async def overlay(principal: Operator, shared: Shared) -> OverlayOut:
 
 
 @router.get("/overlay/messages/{seq}", responses=problem_responses(422))
-async def way(seq: int, principal: Subscriber, shared: Shared) -> WayOut:
+async def route(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
     """Show how a message came to this broker, and to which neighbours it goes from here, and why."""
-    found = overlay_of(shared)
+    result = overlay_of(shared)
     stored = await asyncio.to_thread(shared.broker.store.message, principal.tenant_id, seq)
     if stored is None:
         raise NotFound(f"there is no message {seq}, or not any more")
-    return WayOut.of(await found.way(stored))
+    return RouteOut.of(await result.route_of(stored))
 
 
-def overlay_of(shared: Context) -> Overlay:
+def overlay_of(shared: ApiContext) -> Overlay:
     """The overlay that the broker is part of.
 
     Raises:

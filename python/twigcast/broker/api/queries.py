@@ -9,17 +9,17 @@ from typing import Final
 from fastapi import APIRouter
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Context, Shared, Subscriber
+from twigcast.broker.api.context import ApiContext, Shared, Subscriber
 from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut, QueryIn
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
 from twigcast.broker.errors import NotFound
-from twigcast.characters import as_bytes
 from twigcast.errors import QueryError, QueryLimitExceeded, caret
 from twigcast.explanation import explain as explain_query
 from twigcast.limits import Limits
 from twigcast.query_check import check as check_query
-from twigcast.subscriptions import Dialect
+from twigcast.reading.text import as_bytes
+from twigcast.registration import Dialect
 
 router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
 
@@ -70,8 +70,8 @@ async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> Exp
     asked, following = await _queries(shared, principal, body)
     limits = shared.settings.engine_limits
     async with shared.explaining:
-        found = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
-    return ExplanationsOut(explanations=found, next=following)
+        result = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
+    return ExplanationsOut(explanations=result, next=following)
 
 
 _Query = tuple[str, dict[str, str], Dialect]
@@ -79,11 +79,11 @@ _Query = tuple[str, dict[str, str], Dialect]
 
 def _explain(key: str | None, query: _Query, xml: bytes, limits: Limits) -> ExplanationOut:
     text, namespaces, dialect = query
-    found = explain_query(text, xml, namespaces=namespaces, dialect=dialect, limits=limits)
-    return ExplanationOut(key=key, query=text, matches=found.matches, text=str(found), details=dict(found.details))
+    result = explain_query(text, xml, namespaces=namespaces, dialect=dialect, limits=limits)
+    return ExplanationOut(key=key, query=text, matches=result.matches, text=str(result), details=dict(result.details))
 
 
-async def _message(shared: Context, principal: Principal, body: ExplainIn) -> bytes:
+async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) -> bytes:
     if body.xml is not None:
         return as_bytes(body.xml)
     store = shared.broker.store
@@ -97,7 +97,7 @@ async def _message(shared: Context, principal: Principal, body: ExplainIn) -> by
 
 
 async def _queries(
-    shared: Context, principal: Principal, body: ExplainIn
+    shared: ApiContext, principal: Principal, body: ExplainIn
 ) -> tuple[list[tuple[str | None, _Query]], str | None]:
     """What is to be explained, by key, and where the next page begins."""
     if body.query is not None:

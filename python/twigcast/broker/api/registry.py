@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from twigcast.broker.api.context import NAME_LENGTH_MAX, Context, Operator, PathName, Publisher, Shared, Subscriber
+from twigcast.broker.api.context import NAME_LENGTH_MAX, ApiContext, Operator, PathName, Publisher, Shared, Subscriber
 from twigcast.broker.api.models.overlay import (
     CatalogueOut,
     ChoiceOut,
@@ -21,12 +21,12 @@ from twigcast.broker.api.models.overlay import (
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.overlay import overlay_of
 from twigcast.broker.errors import NotFound
-from twigcast.overlay.onyx.description import Description
-from twigcast.overlay.onyx.model import RoutingQuery, Source
-from twigcast.overlay.onyx.routing import routing_query
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
+from twigcast.overlay.onyx.registry.description import Description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.registering import Registering
+    from twigcast.broker.overlay.registration_service import RegistrationService
 
 router = APIRouter(tags=["overlay"], responses=problem_responses(401, 403, 404))
 
@@ -49,18 +49,18 @@ async def sources(
 ) -> CatalogueOut:
     """Show the catalogue: all registered sources, and at which broker each publishes."""
     registering = _registering(shared)
-    found = registering.catalogue.sources(principal.tenant.name)
-    return CatalogueOut(sources=[_entry(registering, name, one, dtd=dtd) for name, one in found.items()])
+    results = registering.catalogue.sources(principal.tenant.name)
+    return CatalogueOut(sources=[_entry(registering, name, one, dtd=dtd) for name, one in results.items()])
 
 
 @router.get("/overlay/sources/{name}")
 async def source(name: PathName, principal: Subscriber, shared: Shared) -> SourceEntryOut:
     """Show a registered source, with its schema."""
     registering = _registering(shared)
-    found = registering.catalogue.source(principal.tenant.name, name)
-    if found is None:
+    result = registering.catalogue.source(principal.tenant.name, name)
+    if result is None:
         raise NotFound(f"there is no registered source {name!r}")
-    return _entry(registering, name, found, dtd=True)
+    return _entry(registering, name, result, dtd=True)
 
 
 @router.put("/overlay/sources/{name}", responses=problem_responses(422, 503))
@@ -90,16 +90,16 @@ async def remove_source(name: PathName, principal: Publisher, shared: Shared, ke
 @router.post("/overlay/choice", responses=problem_responses(422, 503))
 async def choose(body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
     """Say which broker a subscriber should subscribe at: near it, and where the same is wanted."""
-    wanted = await _wanted(body, principal.tenant.name)
-    return ChoiceOut.of(await _registering(shared).choose(body.place, wanted))
+    requested = await _routing_query(body, principal.tenant.name)
+    return ChoiceOut.of(await _registering(shared).choose(body.place, requested))
 
 
 @router.put("/overlay/profiles/{name}", responses=problem_responses(422, 503))
 async def register_profile(name: PathName, body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
     """The same, and remember it: the broker counts as the host of this profile when others are chosen."""
-    wanted = await _wanted(body, principal.tenant.name)
+    requested = await _routing_query(body, principal.tenant.name)
     registering = _registering(shared)
-    return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, wanted))
+    return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, requested))
 
 
 @router.delete("/overlay/profiles/{name}", status_code=204, responses=problem_responses(422, 503))
@@ -116,7 +116,7 @@ async def remove_broker(name: PathName, principal: Operator, shared: Shared) -> 
     return MovedOut(sources=len(moved.sources), profiles=len(moved.profiles))
 
 
-def _entry(registering: Registering, name: str, source: Source, *, dtd: bool) -> SourceEntryOut:
+def _entry(registering: RegistrationService, name: str, source: SourceEntry, *, dtd: bool) -> SourceEntryOut:
     root = ChosenOut.of(registering.broker(source.root) or Description(str(source.root)))
     return SourceEntryOut(
         name=name,
@@ -129,9 +129,9 @@ def _entry(registering: Registering, name: str, source: Source, *, dtd: bool) ->
     )
 
 
-async def _wanted(body: ProfileIn, scope: str) -> RoutingQuery:
+async def _routing_query(body: ProfileIn, scope: str) -> RoutingQuery:
     return await asyncio.to_thread(routing_query, body.query, body.namespaces, "xpath", scope)
 
 
-def _registering(shared: Context) -> Registering:
+def _registering(shared: ApiContext) -> RegistrationService:
     return overlay_of(shared).registering

@@ -19,15 +19,15 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from twigcast.broker.api.access import Principal
-from twigcast.broker.api.context import Context, QueryName, Shared, context_of
-from twigcast.broker.api.deliveries import acknowledge_through, lane_of
+from twigcast.broker.api.connection import OUTERMOST, Connection
+from twigcast.broker.api.context import ApiContext, QueryName, Shared, context_of
+from twigcast.broker.api.deliveries import acknowledge_through, queue_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
-from twigcast.broker.api.sending import OUTERMOST, Connection
 from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.model import Delivery
+from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.model import Scope as TokenScope
-from twigcast.broker.store.interface import LanePosition
+from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -94,9 +94,9 @@ async def stream(
     again.
     """
     principal = await admit(request, subscriber, ticket)
-    lane = await lane_of(shared, principal, subscriber)
-    position = await begin(shared, lane.id, request.headers.get("last-event-id"), after)
-    return EventStream(shared, principal, lane.id, position, automatic=ack == "auto", bodies=bodies)
+    queue = await queue_of(shared, principal, subscriber)
+    position = await begin(shared, queue.id, request.headers.get("last-event-id"), after)
+    return EventStream(shared, principal, queue.id, position, automatic=ack == "auto", bodies=bodies)
 
 
 async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
@@ -114,19 +114,19 @@ async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None)
     return principal
 
 
-async def begin(shared: Context, lane_id: int, last: str | None, after: str | None) -> LanePosition | None:
+async def begin(shared: ApiContext, queue_id: int, last: str | None, after: str | None) -> QueuePosition | None:
     """Where a stream begins; what its client says it has is acknowledged."""
     try:
         if last:
             done = delivery_id(last)
-            await acknowledge_through(shared, lane_id, done)
-            return LanePosition(done.seq, done.subscription_id)
-        return LanePosition(*delivery_id(after)) if after else None
+            await acknowledge_through(shared, queue_id, done)
+            return QueuePosition(done.seq, done.subscription_id)
+        return QueuePosition(*delivery_id(after)) if after else None
     except ValueError as error:
         raise Invalid(str(error)) from None
 
 
-def in_writes(deliveries: list[Delivery]) -> Iterator[list[Delivery]]:
+def in_writes(deliveries: list[QueuedDelivery]) -> Iterator[list[QueuedDelivery]]:
     """Deliveries in groups that are written at a time."""
     first = size = 0
     for index, delivery in enumerate(deliveries):
@@ -143,10 +143,10 @@ class EventStream(Response):
 
     def __init__(
         self,
-        shared: Context,
+        shared: ApiContext,
         principal: Principal,
-        lane_id: int,
-        position: LanePosition | None,
+        queue_id: int,
+        position: QueuePosition | None,
         *,
         automatic: bool,
         bodies: bool,
@@ -157,7 +157,7 @@ class EventStream(Response):
         self.idle = False
         self._shared = shared
         self._principal = principal
-        self._lane_id = lane_id
+        self._queue_id = queue_id
         self._position = position
         self._automatic = automatic
         self._bodies = bodies
@@ -189,12 +189,14 @@ class EventStream(Response):
 
     async def _deliver(self) -> None:
         connection = self._connection
-        async for group in self._shared.broker.listen(self._lane_id, self._position, at_once=self._deliver_at_once):
+        async for group in self._shared.broker.read_queue(
+            self._queue_id, self._position, at_once=self._deliver_at_once
+        ):
             for part in in_writes(group):
                 await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
                 self._handed_over(part)
 
-    def _deliver_at_once(self, group: Sequence[Delivery]) -> bool:
+    def _deliver_at_once(self, group: Sequence[QueuedDelivery]) -> bool:
         connection = self._connection
         if connection.busy or len(group) > _AT_ONCE_MAX:
             return False
@@ -203,10 +205,10 @@ class EventStream(Response):
         connection.begin(_body(events), partial(self._handed_over, group))
         return connection.error is None
 
-    def _handed_over(self, part: Sequence[Delivery]) -> None:
+    def _handed_over(self, part: Sequence[QueuedDelivery]) -> None:
         self.idle = False
         if self._automatic:
-            self._shared.automatic_acks.handed_over(self._lane_id, part)
+            self._shared.automatic_acks.handed_over(self._queue_id, part)
         if tracing.is_on:
             tracing.handed_over(part, "stream")
 

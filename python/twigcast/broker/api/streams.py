@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.errors import BrokerError, TooMany
-from twigcast.broker.model import Delivery, DeliveryId
-from twigcast.broker.service import Broker
+from twigcast.broker.model import DeliveryId, QueuedDelivery
+from twigcast.broker.service import BrokerInterface
 
 HEARTBEAT_SECONDS: Final = 15.0
 _ACKNOWLEDGED_EVERY: Final = 0.25
@@ -23,7 +23,7 @@ _ACKNOWLEDGED_EVERY: Final = 0.25
 _log = logging.getLogger("twigcast.api")
 
 
-class Stream(Protocol):
+class OpenStream(Protocol):
     """A stream that is open."""
 
     idle: bool
@@ -40,7 +40,7 @@ class Streams:
     """All open streams of a broker."""
 
     def __init__(self) -> None:
-        self._open: dict[Stream, int] = {}
+        self._open: dict[OpenStream, int] = {}
         """With the token that opened it."""
         self._by_tenant: dict[int, int] = {}
         self.stopping = asyncio.Event()
@@ -50,7 +50,7 @@ class Streams:
         return len(self._open)
 
     @contextmanager
-    def one_more(self, principal: Principal) -> Iterator[Callable[[Stream], None]]:
+    def one_more(self, principal: Principal) -> Iterator[Callable[[OpenStream], None]]:
         """Count a stream while it is open; the function given says which one it is.
 
         Raises:
@@ -60,9 +60,9 @@ class Streams:
         if self._by_tenant.get(tenant_id, 0) >= most:
             raise TooMany(f"the limit is streams_max = {most:,} streams of this tenant that are open", 10)
         self._by_tenant[tenant_id] = self._by_tenant.get(tenant_id, 0) + 1
-        opened: list[Stream] = []
+        opened: list[OpenStream] = []
 
-        def is_open(stream: Stream) -> None:
+        def is_open(stream: OpenStream) -> None:
             opened.append(stream)
             self._open[stream] = principal.token.id
             if self.stopping.is_set():
@@ -114,19 +114,19 @@ class AutomaticAcks:
     message are acknowledged when nothing came after them for a while, since the same message may have more.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerInterface) -> None:
         self._broker = broker
         self._moved: dict[int, list[DeliveryId]] = {}
         self._resting: dict[int, list[DeliveryId]] = {}
 
-    def handed_over(self, lane_id: int, deliveries: Sequence[Delivery]) -> None:
+    def handed_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> None:
         """Note deliveries of a lane, in order."""
         last = deliveries[-1].id.seq
-        ids = self._moved.get(lane_id) or self._resting.pop(lane_id, None)
+        ids = self._moved.get(queue_id) or self._resting.pop(queue_id, None)
         if ids is None or ids[0].seq != last:
             ids = []
         ids += [delivery.id for delivery in deliveries if delivery.id.seq == last]
-        self._moved[lane_id] = ids
+        self._moved[queue_id] = ids
 
     async def run(self) -> None:
         """Acknowledge, until cancelled."""
@@ -142,8 +142,8 @@ class AutomaticAcks:
             resting, self._resting = resting | moved, {}
         work: list[Awaitable[None]] = []
         if moved:
-            work.append(self._broker.acknowledge_lanes({lane_id: ids[0].seq - 1 for lane_id, ids in moved.items()}))
-        work += [self._broker.acknowledge(lane_id, ids) for lane_id, ids in resting.items()]
+            work.append(self._broker.acknowledge_queues({queue_id: ids[0].seq - 1 for queue_id, ids in moved.items()}))
+        work += [self._broker.acknowledge(queue_id, ids) for queue_id, ids in resting.items()]
         for outcome in await asyncio.gather(*work, return_exceptions=True):
             if isinstance(outcome, BrokerError):
                 # They are handed out again, as at-least-once allows.

@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from twigcast.broker.api.atom import base_url
 from twigcast.broker.api.context import Shared
-from twigcast.broker.delivery.capabilities import HUB_PATH
 from twigcast.broker.delivery.websub import WebSubHub
 from twigcast.broker.errors import Invalid, NotFound, TooLarge, TooMany, UrlRefused
+from twigcast.broker.feed_addresses import HUB_PATH
 
 FORM: Final = "application/x-www-form-urlencoded"
 _BODY_BYTES_MAX: Final = 64 << 10

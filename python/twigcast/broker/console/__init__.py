@@ -3,11 +3,12 @@
 Everything that is shown or changed goes through the same store, broker and checks as the API, for the tenant of the
 token that was signed in with.
 
-- ``markup``, ``highlighting``, ``rejected``, ``explaining``: pure functions from messages and queries to what is shown;
+- ``markup``, ``highlighting``, ``rejected``, ``query_trial``: pure functions from messages and queries to what is
+  shown;
 - ``activity``: what the charts show;
-- ``sessions``, ``forms``, ``pages``, ``visits``: who is signed in, what they sent, what they get;
-- ``overview``, ``sources``, ``subscriptions``, ``workbench``, ``messages``, ``failures``, ``administration``, ``door``:
-  the pages, by subject; ``templates`` and ``static`` are theirs;
+- ``sessions``, ``forms``, ``pages``, ``requests``: who is signed in, what they sent, what they get;
+- ``overview``, ``sources``, ``subscriptions``, ``workbench``, ``messages``, ``failures``, ``administration``,
+  ``sign_in``: the pages, by subject; ``templates`` and ``static`` are theirs;
 - ``routes``: all of it as one router.
 """
 

@@ -52,17 +52,17 @@ class Latency:
         total = sum(self.counts)
         if total <= 0:
             return None
-        wanted = share * total
+        requested = share * total
         passed, lower = 0, 0.0
         for bound, count in zip(self.bounds, self.counts, strict=False):
-            if count and passed + count >= wanted:
-                return lower + (bound - lower) * (wanted - passed) / count
+            if count and passed + count >= requested:
+                return lower + (bound - lower) * (requested - passed) / count
             passed += count
             lower = bound
         return lower
 
 
-class Reading(NamedTuple):
+class CounterSnapshot(NamedTuple):
     """The counters of the whole broker at one time."""
 
     whole: Tally = Tally()
@@ -114,14 +114,14 @@ class Activity:
     """
 
     clock: Callable[[], float] = time.monotonic
-    _readings: deque[tuple[int, float, float, Reading]] = field(default_factory=lambda: deque(maxlen=KEPT + 1))
+    _readings: deque[tuple[int, float, float, CounterSnapshot]] = field(default_factory=lambda: deque(maxlen=KEPT + 1))
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: CounterSnapshot) -> None:
         """Keep a reading."""
         self._readings.append((next(self._numbers), self.clock(), time.time(), reading))
 
-    async def follow(self, read: Callable[[], Reading]) -> None:
+    async def follow(self, read: Callable[[], CounterSnapshot]) -> None:
         """Keep a reading each second, until cancelled."""
         while True:
             self.add(read())
@@ -141,7 +141,9 @@ class Activity:
 
 
 def _sample(
-    earlier: tuple[int, float, float, Reading], later: tuple[int, float, float, Reading], tenant_id: int | None
+    earlier: tuple[int, float, float, CounterSnapshot],
+    later: tuple[int, float, float, CounterSnapshot],
+    tenant_id: int | None,
 ) -> Sample:
     number, clock, at, now = later
     then = earlier[3]
@@ -165,7 +167,7 @@ def _sample(
     )
 
 
-def _tally(reading: Reading, tenant_id: int | None) -> Tally:
+def _tally(reading: CounterSnapshot, tenant_id: int | None) -> Tally:
     return reading.whole if tenant_id is None else reading.tenants.get(tenant_id, Tally(0, 0, 0, -1))
 
 

@@ -10,14 +10,14 @@ from twigcast.broker.api import administration as api
 from twigcast.broker.api.models import TenantIn, TokenIn
 from twigcast.broker.config import TenantLimits
 from twigcast.broker.console import pages
-from twigcast.broker.console.forms import Form, invalid
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.forms import FormFields, invalid
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Tenant
 from twigcast.errors import TwigcastError
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     admin = Scope.ADMIN
     return [
@@ -27,29 +27,29 @@ def routes(desk: Desk) -> list[Route]:
         desk.route("/tenants", tenants, scope=admin),
         desk.route("/tenants/add", add_tenant, change=True, scope=admin),
         desk.route("/tenants/limits", set_limits, change=True, scope=admin),
-        desk.route("/tenants/look", look, change=True, scope=admin),
+        desk.route("/tenants/look", view_tenant, change=True, scope=admin),
     ]
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
 
 
-async def tokens(visit: Visit) -> Response:
+async def tokens(visit: PageRequest) -> Response:
     """The tokens of the tenant."""
     return await _tokens_page(visit)
 
 
-async def _tokens_page(visit: Visit, error: TwigcastError | None = None) -> Response:
-    found = await visit.read(visit.store.tokens, visit.tenant_id)
+async def _tokens_page(visit: PageRequest, error: TwigcastError | None = None) -> Response:
+    result = await visit.read(visit.store.tokens, visit.tenant_id)
     new, visit.session.new_token = visit.session.new_token, None
     status = 200 if error is None else 422
     own = visit.principal.token.id
     return visit.page(
-        "tokens.html", status, tokens=found, new=new, own=own, scopes=list(Scope), form=visit.form, error=error
+        "tokens.html", status, tokens=result, new=new, own=own, scopes=list(Scope), form=visit.form, error=error
     )
 
 
-async def add_token(visit: Visit) -> Response:
+async def add_token(visit: PageRequest) -> Response:
     """Make a token; the next page shows it, once."""
     form = visit.form
     try:
@@ -57,20 +57,20 @@ async def add_token(visit: Visit) -> Response:
         if not chosen:
             raise Invalid("choose what the token permits")
         body = TokenIn.model_validate({"name": form.line("name"), "scopes": chosen})
-        made = await api.create_token(body, visit.principal, visit.context)
+        created = await api.create_token(body, visit.principal, visit.context)
     except ValidationError as error:
         return await _tokens_page(visit, invalid(error))
     except TwigcastError as error:
         return await _tokens_page(visit, error)
-    visit.session.new_token = made.token
+    visit.session.new_token = created.token
     return visit.go(pages.link("/tokens"))
 
 
-async def delete_token(visit: Visit) -> Response:
+async def delete_token(visit: PageRequest) -> Response:
     """Delete a token."""
     number = visit.form.number("id", 0)
-    known = await visit.read(visit.store.tokens, visit.tenant_id)
-    if all(token.id != number for token in known):
+    existing = await visit.read(visit.store.tokens, visit.tenant_id)
+    if all(token.id != number for token in existing):
         raise NotFound("there is no such token any more")
     if number == visit.principal.token.id:
         raise Conflict("you are signed in with this token; sign in with another one to delete it")
@@ -83,30 +83,30 @@ async def delete_token(visit: Visit) -> Response:
 # Tenants --------------------------------------------------------------------------------------------------------------
 
 
-async def tenants(visit: Visit) -> Response:
+async def tenants(visit: PageRequest) -> Response:
     """All tenants, for administrators of the broker."""
     visit.principal.require_operator()
-    return await _tenants_page(visit, Form({}))
+    return await _tenants_page(visit, FormFields({}))
 
 
-async def _tenants_page(visit: Visit, form: Form, error: TwigcastError | None = None) -> Response:
-    found = await visit.read(visit.store.tenants)
-    counts = {tenant.id: await visit.read(visit.store.subscription_count, tenant.id) for tenant in found}
+async def _tenants_page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
+    results = await visit.read(visit.store.tenants)
+    counts = {tenant.id: await visit.read(visit.store.subscription_count, tenant.id) for tenant in results}
     defaults = {name: getattr(visit.context.settings, name) for name in TenantLimits.model_fields}
-    told = {name: field.description for name, field in TenantLimits.model_fields.items()}
+    reported = {name: field.description for name, field in TenantLimits.model_fields.items()}
     return visit.page(
         "tenants.html",
         200 if error is None else 422,
-        tenants=found,
+        tenants=results,
         counts=counts,
         defaults=defaults,
-        told=told,
+        told=reported,
         form=form,
         error=error,
     )
 
 
-async def add_tenant(visit: Visit) -> Response:
+async def add_tenant(visit: PageRequest) -> Response:
     """Make a tenant."""
     visit.principal.require_operator()
     try:
@@ -119,7 +119,7 @@ async def add_tenant(visit: Visit) -> Response:
     return visit.go(pages.link("/tenants"), f"The tenant {body.name} is there. Look at it to make its first token.")
 
 
-async def set_limits(visit: Visit) -> Response:
+async def set_limits(visit: PageRequest) -> Response:
     """Give a tenant limits of its own; where none is given, the broker's hold."""
     visit.principal.require_operator()
     tenant = await _tenant(visit)
@@ -134,7 +134,7 @@ async def set_limits(visit: Visit) -> Response:
     return visit.go(pages.link("/tenants"), f"The limits of {tenant.name} are set.")
 
 
-async def look(visit: Visit) -> Response:
+async def view_tenant(visit: PageRequest) -> Response:
     """Look at another tenant, or at one's own again."""
     if not visit.form.has("tenant"):
         visit.session.tenant_id = None
@@ -144,7 +144,7 @@ async def look(visit: Visit) -> Response:
     return visit.go("/")
 
 
-async def _tenant(visit: Visit) -> Tenant:
+async def _tenant(visit: PageRequest) -> Tenant:
     number = visit.form.number("tenant", 0)
     for tenant in await visit.read(visit.store.tenants):
         if tenant.id == number:

@@ -9,13 +9,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.console import pages
-from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
-from twigcast.broker.console.paging import places, turn
+from twigcast.broker.console.paging import positions, turn
+from twigcast.broker.console.query_trial import as_text
 from twigcast.broker.console.rejected import excerpt
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import NotFound
-from twigcast.broker.model import DeadLetter, RejectedMessage
+from twigcast.broker.model import DeadLetter, RejectedRecord
 from twigcast.broker.store.interface import Transaction
 
 PAGE: Final = 25
@@ -25,7 +25,7 @@ AT_ONCE: Final = 1_000
 """Dead letters that are retried or removed in one commit."""
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     return [
         desk.route("/dead-letters", dead_letters),
@@ -42,7 +42,7 @@ def routes(desk: Desk) -> list[Route]:
 # Dead letters ---------------------------------------------------------------------------------------------------------
 
 
-async def dead_letters(visit: Visit) -> Response:
+async def dead_letters(visit: PageRequest) -> Response:
     """Deliveries that were given up, newest first."""
     key = visit.form.text("key") or None
 
@@ -51,26 +51,26 @@ async def dead_letters(visit: Visit) -> Response:
             visit.store.dead_letters, visit.tenant_id, before_id=before, after_id=after, limit=limit, key=key
         )
 
-    page = await turn(PAGE, *places(visit.form), read)
+    page = await turn(PAGE, *positions(visit.form), read)
     return visit.page("dead_letters.html", letters=page.items, page=page, key=key)
 
 
-async def dead_letter(visit: Visit) -> Response:
+async def dead_letter(visit: PageRequest) -> Response:
     """One of them, with what was to be delivered."""
     letter = await _letter(visit)
     laid = await visit.read(lay_out, as_text(letter.body))
     return visit.page("dead_letter.html", letter=letter, laid=laid)
 
 
-async def retry(visit: Visit) -> Response:
+async def retry(visit: PageRequest) -> Response:
     """Deliver again: one, or all of a subscription."""
     count = 0
     for some in _some(await _chosen(visit)):
-        count += len(await visit.context.broker.revive(some))
+        count += len(await visit.context.broker.redrive(some))
     return visit.go(_back(visit), f"{pages.plural(count, 'delivery is', 'deliveries are')} tried again.")
 
 
-async def remove(visit: Visit) -> Response:
+async def remove(visit: PageRequest) -> Response:
     """Remove for good: one, or all of a subscription."""
     count = 0
     for some in _some(await _chosen(visit)):
@@ -82,7 +82,7 @@ def _remover(ids: Sequence[int]) -> Callable[[Transaction], int]:
     return lambda transaction: transaction.remove_dead_letters(ids)
 
 
-def _back(visit: Visit) -> str:
+def _back(visit: PageRequest) -> str:
     """The list that the form was on."""
     return pages.link("/dead-letters", key=visit.form.text("key") or None)
 
@@ -91,7 +91,7 @@ def _some(ids: Sequence[int]) -> list[Sequence[int]]:
     return [ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)]
 
 
-async def _chosen(visit: Visit) -> list[int]:
+async def _chosen(visit: PageRequest) -> list[int]:
     """The dead letter of the form's number; without one, all of its key."""
     if visit.form.has("id"):
         return [(await _letter(visit)).id]
@@ -101,7 +101,7 @@ async def _chosen(visit: Visit) -> list[int]:
     return await visit.read(_all_of, visit, key)
 
 
-def _all_of(visit: Visit, key: str) -> list[int]:
+def _all_of(visit: PageRequest, key: str) -> list[int]:
     """All dead letters of a subscription, the oldest first, so that they are retried in order. Blocks."""
     ids: list[int] = []
     before: int | None = None
@@ -111,49 +111,49 @@ def _all_of(visit: Visit, key: str) -> list[int]:
     return ids[::-1]
 
 
-async def _letter(visit: Visit) -> DeadLetter:
-    wanted = visit.form.number("id", 0)
-    found = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=wanted + 1, limit=1)
-    if not found or found[0].id != wanted:
+async def _letter(visit: PageRequest) -> DeadLetter:
+    requested = visit.form.number("id", 0)
+    result = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=requested + 1, limit=1)
+    if not result or result[0].id != requested:
         raise NotFound("there is no such dead letter any more")
-    return found[0]
+    return result[0]
 
 
 # Rejected messages ----------------------------------------------------------------------------------------------------
 
 
-async def rejected(visit: Visit) -> Response:
+async def rejected(visit: PageRequest) -> Response:
     """Messages that could not be processed, newest first."""
 
-    async def read(before: int | None, after: int | None, limit: int) -> list[RejectedMessage]:
+    async def read(before: int | None, after: int | None, limit: int) -> list[RejectedRecord]:
         return await visit.read(visit.store.rejected, visit.tenant_id, before_id=before, after_id=after, limit=limit)
 
-    page = await turn(PAGE, *places(visit.form), read)
+    page = await turn(PAGE, *positions(visit.form), read)
     return visit.page("rejected.html", messages=page.items, page=page)
 
 
-async def rejected_message(visit: Visit) -> Response:
+async def rejected_message(visit: PageRequest) -> Response:
     """One of them, with the place of the error marked."""
-    found = await _rejected(visit)
-    shown = await visit.read(excerpt, found.body, found.line, found.column)
-    return visit.page("rejected_message.html", message=found, excerpt=shown)
+    result = await _rejected(visit)
+    shown = await visit.read(excerpt, result.body, result.line, result.column)
+    return visit.page("rejected_message.html", message=result, excerpt=shown)
 
 
-async def download(visit: Visit) -> Response:
+async def download(visit: PageRequest) -> Response:
     """The body of one, as it was sent."""
-    found = await _rejected(visit)
-    return pages.download(found.body, f"rejected-{found.id}")
+    result = await _rejected(visit)
+    return pages.download(result.body, f"rejected-{result.id}")
 
 
-async def remove_rejected(visit: Visit) -> Response:
+async def remove_rejected(visit: PageRequest) -> Response:
     """Remove one for good."""
-    found = await _rejected(visit)
-    await visit.context.broker.change(lambda transaction: transaction.remove_rejected([found.id]))
+    result = await _rejected(visit)
+    await visit.context.broker.change(lambda transaction: transaction.remove_rejected([result.id]))
     return visit.go(pages.link("/rejected"), "The rejected message is removed.")
 
 
-async def _rejected(visit: Visit) -> RejectedMessage:
-    found = await visit.read(visit.store.rejected_message, visit.tenant_id, visit.form.number("id", 0))
-    if found is None:
+async def _rejected(visit: PageRequest) -> RejectedRecord:
+    result = await visit.read(visit.store.rejected_message, visit.tenant_id, visit.form.number("id", 0))
+    if result is None:
         raise NotFound("there is no such rejected message, or not any more")
-    return found
+    return result

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from twigcast.broker.errors import Invalid, TooLarge
-from twigcast.characters import half_pair
+from twigcast.reading.text import half_pair
 
 FORM_BYTES_MAX: Final = 4 << 20
 """Bytes of one form: a query and a DTD, percent-encoded."""
@@ -21,7 +21,7 @@ _FIELDS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FormFields:
     """The fields of a form or of a query string; a field that is not there is empty."""
 
     fields: Mapping[str, str]
@@ -52,12 +52,12 @@ class Form:
         return bool(self.fields.get(name))
 
 
-def query_of(request: Request) -> Form:
+def query_of(request: Request) -> FormFields:
     """The query string of a request."""
-    return Form(_clean(dict(request.query_params)))
+    return FormFields(_clean(dict(request.query_params)))
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request) -> FormFields:
     """The form that a request carries.
 
     Raises:
@@ -75,7 +75,7 @@ async def form_of(request: Request) -> Form:
         fields = dict(parse_qsl(data.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS_MAX))
     except ValueError:
         raise Invalid("the form cannot be read") from None
-    return Form(_clean(fields))
+    return FormFields(_clean(fields))
 
 
 def _clean(fields: dict[str, str]) -> dict[str, str]:
@@ -105,7 +105,7 @@ def namespaces_of(text: str) -> dict[str, str]:
     Raises:
         Invalid: A line is no declaration.
     """
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -113,10 +113,10 @@ def namespaces_of(text: str) -> dict[str, str]:
         if declared is None:
             raise Invalid(f"line {number} of the namespaces is to be: prefix = namespace")
         prefix = declared["xml_prefix"] or declared["prefix"] or ""
-        if prefix in found:
+        if prefix in results:
             raise Invalid(f"line {number} of the namespaces declares {prefix or 'the default'!r} again")
-        found[prefix] = declared["uri"]
-    return found
+        results[prefix] = declared["uri"]
+    return results
 
 
 def namespaces_as_text(namespaces: Mapping[str, str]) -> str:

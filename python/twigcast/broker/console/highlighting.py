@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from twigcast.answers import Node
-from twigcast.broker.console.markup import Bit, Piece, bits, pieces
+from twigcast.broker.console.markup import MarkupToken, TokenPart, bits, pieces
 
 ROWS_MAX: Final = 1_500
 """Rows of one message that are shown."""
@@ -38,12 +38,12 @@ _UNSEEN: Final = re.compile(
 )
 
 
-class Span(NamedTuple):
+class HighlightSpan(NamedTuple):
     """Characters that are shown in one way."""
 
     text: str
     kind: str
-    """As in :class:`~twigcast.broker.console.markup.Bit`, or ``unseen``: ``text`` is the code of a character."""
+    """As in :class:`~twigcast.broker.console.markup.TokenPart`, or ``unseen``: ``text`` is the code of a character."""
     depth: int = 0
     """How many of the selected nodes it lies in."""
     first_of: int | None = None
@@ -51,22 +51,22 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayoutRow:
     """One row of a message that is laid out."""
 
     depth: int
     line: int
     """Of its first character in the message, from 1."""
-    spans: tuple[Span, ...]
+    spans: tuple[HighlightSpan, ...]
     cut: int = 0
     """Characters at its end that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class MessageLayout:
     """A message laid out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LayoutRow, ...]
     cut: int
     """Characters after the last row that are not shown."""
     marked: int
@@ -75,7 +75,7 @@ class Laid:
     """Lines of the message itself."""
 
 
-def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> Laid:
+def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> MessageLayout:
     """Lay out a message and mark nodes in it.
 
     Args:
@@ -84,15 +84,15 @@ def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) 
         rows_max: Rows that are shown.
     """
     marks = _Marks(text, nodes[:MARKED_MAX])
-    line_starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
-    rows: list[Row] = []
+    line_starts = [0, *(result.end() for result in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
+    rows: list[LayoutRow] = []
     end = 0
     looked_at = list(takewhile(lambda piece: piece.start < TEXT_CHARACTERS_MAX, pieces(text)))
     for depth, group in islice(_rows(looked_at), rows_max):
         rows.append(_row(depth, bisect_right(line_starts, group[0].start), group, marks))
         end = group[-1].start + len(group[-1].text)
     cut = len(text[end:].rstrip()) if end < len(text) else 0
-    return Laid(tuple(rows), cut, marks.count, len(line_starts))
+    return MessageLayout(tuple(rows), cut, marks.count, len(line_starts))
 
 
 # Which pieces share a row -----------------------------------------------------------------------------------------
@@ -108,11 +108,11 @@ class _Element:
     """It holds something else than text."""
 
 
-def _inline(found: list[Piece]) -> dict[int, int]:
+def _inline(outcome: list[MarkupToken]) -> dict[int, int]:
     """The outermost elements that are left as they are: index of the start tag to index of the end tag."""
     result: dict[int, int] = {}
     open_elements: list[_Element] = []
-    for index, piece in enumerate(found):
+    for index, piece in enumerate(outcome):
         if piece.kind == "end" and open_elements:
             element = open_elements.pop()
             if element.mixed or not element.holds:
@@ -126,18 +126,18 @@ def _inline(found: list[Piece]) -> dict[int, int]:
     return result
 
 
-def _rows(found: list[Piece]) -> Iterator[tuple[int, list[Piece]]]:
+def _rows(results: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]:
     """The pieces of each row, with its depth. White space between rows is left out."""
-    inline = _inline(found)
+    inline = _inline(results)
     depth = 0
     index = 0
-    while index < len(found):
-        piece = found[index]
+    while index < len(results):
+        piece = results[index]
         last = inline.get(index, index)
         if piece.kind == "end":
             depth = max(0, depth - 1)
         if not (piece.kind == "text" and piece.text.isspace()):
-            yield depth, found[index : last + 1]
+            yield depth, results[index : last + 1]
         if piece.kind == "start" and index not in inline:
             depth += 1
         index = last + 1
@@ -160,7 +160,7 @@ class _Marks:
     """Start of a node to its number, from 1; where several start, the first of them."""
 
     def __post_init__(self) -> None:
-        offsets = _characters(self.text, {place for node in self.nodes for place in (node.start, node.end)})
+        offsets = _characters(self.text, {position for node in self.nodes for position in (node.start, node.end)})
         changes: dict[int, int] = {}
         self.starts = {}
         for number, node in enumerate(self.nodes, start=1):
@@ -180,17 +180,17 @@ class _Marks:
         """How many nodes are marked."""
         return len(self.nodes)
 
-    def cut(self, bit: Bit) -> Iterator[Span]:
+    def cut(self, bit: TokenPart) -> Iterator[HighlightSpan]:
         """A part of the message, cut where nodes start and end."""
         at, end = bit.start, bit.start + len(bit.text)
-        place = bisect_right(self.bounds, at)
+        position = bisect_right(self.bounds, at)
         while at < end:
-            until = min(end, self.bounds[place]) if place < len(self.bounds) else end
-            depth = self.depths[place - 1] if place else 0
+            until = min(end, self.bounds[position]) if position < len(self.bounds) else end
+            depth = self.depths[position - 1] if position else 0
             text = bit.text[at - bit.start : until - bit.start]
-            yield Span(text, bit.kind, depth, self.starts.get(at))
+            yield HighlightSpan(text, bit.kind, depth, self.starts.get(at))
             at = until
-            place += 1
+            position += 1
 
 
 def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
@@ -207,30 +207,30 @@ def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
     return result
 
 
-def _row(depth: int, line: int, group: list[Piece], marks: _Marks) -> Row:
-    spans: list[Span] = []
-    room = ROW_CHARACTERS_MAX
+def _row(depth: int, line: int, group: list[MarkupToken], marks: _Marks) -> LayoutRow:
+    spans: list[HighlightSpan] = []
+    remaining = ROW_CHARACTERS_MAX
     cut = 0
     for piece in group:
         for bit in bits(piece):
-            shown = bit if len(bit.text) <= room else bit._replace(text=bit.text[: max(room, 0)])
-            room -= len(shown.text)
+            shown = bit if len(bit.text) <= remaining else bit._replace(text=bit.text[: max(remaining, 0)])
+            remaining -= len(shown.text)
             cut += len(bit.text) - len(shown.text)
             for span in marks.cut(shown):
                 spans.extend(visible(span))
-    return Row(min(depth, DEPTH_MAX), line, tuple(spans), cut)
+    return LayoutRow(min(depth, DEPTH_MAX), line, tuple(spans), cut)
 
 
-def visible(span: Span) -> Iterator[Span]:
+def visible(span: HighlightSpan) -> Iterator[HighlightSpan]:
     """A span with the characters that cannot be seen shown by their codes."""
     at = 0
     first = span.first_of
-    for found in _UNSEEN.finditer(span.text):
-        if found.start() > at:
-            yield Span(span.text[at : found.start()], span.kind, span.depth, first)
+    for result in _UNSEEN.finditer(span.text):
+        if result.start() > at:
+            yield HighlightSpan(span.text[at : result.start()], span.kind, span.depth, first)
             first = None
-        yield Span(f"U+{ord(found.group()):04X}", "unseen", span.depth, first)
+        yield HighlightSpan(f"U+{ord(result.group()):04X}", "unseen", span.depth, first)
         first = None
-        at = found.end()
+        at = result.end()
     if at < len(span.text):
-        yield Span(span.text[at:], span.kind, span.depth, first)
+        yield HighlightSpan(span.text[at:], span.kind, span.depth, first)

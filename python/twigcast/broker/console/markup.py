@@ -33,7 +33,7 @@ _IN_TAG: Final = re.compile(
 )
 
 
-class Piece(NamedTuple):
+class MarkupToken(NamedTuple):
     """A piece of a message: a tag, a run of text, a comment and so on."""
 
     kind: Kind
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     text: str
 
 
-class Bit(NamedTuple):
+class TokenPart(NamedTuple):
     """A part of a piece that is shown in one way."""
 
     kind: str
@@ -52,43 +52,43 @@ class Bit(NamedTuple):
     text: str
 
 
-def pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str) -> Iterator[MarkupToken]:
     """The pieces of a message, one after the other; together they are the message."""
-    for found in _PIECE.finditer(text):
-        kind = found.lastgroup
-        if kind == "start" and found.group().endswith("/>"):
+    for result in _PIECE.finditer(text):
+        kind = result.lastgroup
+        if kind == "start" and result.group().endswith("/>"):
             kind = "empty"
-        yield Piece("text" if kind in (None, "other") else kind, found.start(), found.group())  # type: ignore[arg-type]
+        yield MarkupToken("text" if kind in (None, "other") else kind, result.start(), result.group())  # type: ignore[arg-type]
 
 
 _ENTITY: Final = re.compile(r"&[^;\s]*;")
 
 
-def bits(piece: Piece) -> Iterator[Bit]:
+def bits(piece: MarkupToken) -> Iterator[TokenPart]:
     """The parts of a piece; together they are the piece."""
     if piece.kind in ("start", "end", "empty"):
         yield from _tag_bits(piece)
     elif piece.kind == "text":
         yield from _text_bits(piece)
     else:
-        yield Bit(piece.kind, piece.start, piece.text)
+        yield TokenPart(piece.kind, piece.start, piece.text)
 
 
-def _tag_bits(piece: Piece) -> Iterator[Bit]:
-    for found in _IN_TAG.finditer(piece.text):
+def _tag_bits(piece: MarkupToken) -> Iterator[TokenPart]:
+    for result in _IN_TAG.finditer(piece.text):
         for kind in ("open", "name", "attribute", "equals", "value", "rest"):
-            part = found.group(kind)
+            part = result.group(kind)
             if part:
                 shown = kind if kind in ("name", "attribute", "value") else "punctuation"
-                yield Bit(shown, piece.start + found.start(kind), part)
+                yield TokenPart(shown, piece.start + result.start(kind), part)
 
 
-def _text_bits(piece: Piece) -> Iterator[Bit]:
+def _text_bits(piece: MarkupToken) -> Iterator[TokenPart]:
     at = 0
-    for found in _ENTITY.finditer(piece.text):
-        if found.start() > at:
-            yield Bit("text", piece.start + at, piece.text[at : found.start()])
-        yield Bit("entity", piece.start + found.start(), found.group())
-        at = found.end()
+    for result in _ENTITY.finditer(piece.text):
+        if result.start() > at:
+            yield TokenPart("text", piece.start + at, piece.text[at : result.start()])
+        yield TokenPart("entity", piece.start + result.start(), result.group())
+        at = result.end()
     if at < len(piece.text):
-        yield Bit("text", piece.start + at, piece.text[at:])
+        yield TokenPart("text", piece.start + at, piece.text[at:])

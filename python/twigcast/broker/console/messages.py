@@ -9,12 +9,12 @@ from starlette.routing import Route
 
 from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
-from twigcast.broker.console.explaining import as_text
 from twigcast.broker.console.highlighting import lay_out
-from twigcast.broker.console.overlay import way_of
-from twigcast.broker.console.paging import places, turn
+from twigcast.broker.console.overlay import route_of
+from twigcast.broker.console.paging import positions, turn
+from twigcast.broker.console.query_trial import as_text
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.console.subscriptions import asked_of, find
-from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.console.workbench import account_of
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import StoredMessage
@@ -28,7 +28,7 @@ MATCHES_SHOWN: Final = 200
 """Subscriptions that are listed with a message."""
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     return [
         desk.route("/messages", listing),
@@ -38,7 +38,7 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def listing(visit: Visit) -> Response:
+async def listing(visit: PageRequest) -> Response:
     """Messages, newest first."""
     source = visit.form.line("source") or None
 
@@ -53,7 +53,7 @@ async def listing(visit: Visit) -> Response:
             source=source,
         )
 
-    page = await turn(PAGE, *places(visit.form), read)
+    page = await turn(PAGE, *positions(visit.form), read)
     is_live = page.is_first and source is None
     return visit.page(
         "messages.html",
@@ -65,18 +65,18 @@ async def listing(visit: Visit) -> Response:
     )
 
 
-async def search(visit: Visit) -> Response:
+async def search(visit: PageRequest) -> Response:
     """Find a message by its id or its number."""
-    wanted = visit.form.line("id")
-    found = await visit.read(visit.store.message_by_id, visit.tenant_id, wanted)
-    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        found = await visit.read(visit.store.message, visit.tenant_id, int(wanted))
-    if found is None:
-        raise NotFound(f"there is no message with the id or number {wanted[:100]!r}, or not any more")
-    return visit.go(pages.link("/messages/one", seq=found.seq))
+    requested = visit.form.line("id")
+    result = await visit.read(visit.store.message_by_id, visit.tenant_id, requested)
+    if result is None and requested.isascii() and requested.isdigit() and len(requested) < 19:
+        result = await visit.read(visit.store.message, visit.tenant_id, int(requested))
+    if result is None:
+        raise NotFound(f"there is no message with the id or number {requested[:100]!r}, or not any more")
+    return visit.go(pages.link("/messages/one", seq=result.seq))
 
 
-async def one(visit: Visit) -> Response:
+async def one(visit: PageRequest) -> Response:
     """A message, the subscriptions that took it, and why one did or did not."""
     message = await find_message(visit)
     asked_key = visit.form.text("key")
@@ -98,24 +98,24 @@ async def one(visit: Visit) -> Response:
         key=asked_key,
         trouble=trouble,
         keys=keys,
-        way=await way_of(visit, message),
+        way=await route_of(visit, message),
     )
 
 
-async def find_message(visit: Visit) -> StoredMessage:
+async def find_message(visit: PageRequest) -> StoredMessage:
     """The message that is asked for.
 
     Raises:
         NotFound: There is none.
     """
     seq = visit.form.number("seq", 0)
-    found = await visit.read(visit.store.message, visit.tenant_id, seq)
-    if found is None:
+    result = await visit.read(visit.store.message, visit.tenant_id, seq)
+    if result is None:
         raise NotFound(f"there is no message {seq}, or not any more")
-    return found
+    return result
 
 
-async def download(visit: Visit) -> Response:
+async def download(visit: PageRequest) -> Response:
     """A message as it is stored."""
     message = await find_message(visit)
     return pages.download(message.xml, f"message-{message.seq}.xml")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twigcast.broker.api.models.overlay import OverlayOut, WayOut
+from twigcast.broker.api.models.overlay import OverlayOut, RouteOut
 from twigcast.broker.api.overlay import overlay_of
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Scope, StoredMessage
-from twigcast.overlay.onyx.model import Source
+from twigcast.overlay.onyx.messages import SourceEntry
 
 if TYPE_CHECKING:
     from twigcast.broker.overlay.service import Overlay
@@ -29,7 +29,7 @@ _WIDTH, _HEIGHT, _MARGIN = 640.0, 320.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class DiagramNode:
     """A broker in the drawing."""
 
     name: str
@@ -39,11 +39,11 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiagramEdge:
     """A link in the drawing."""
 
-    a: Dot
-    b: Dot
+    a: DiagramNode
+    b: DiagramNode
     cost: int
     ours: bool
 
@@ -54,29 +54,29 @@ class SourceRow:
 
     tenant: str
     name: str
-    source: Source
+    source: SourceEntry
     root: str
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of this page."""
     return [desk.route("/overlay", overview, scope=Scope.ADMIN)]
 
 
-async def overview(visit: Visit) -> Response:
+async def overview(visit: PageRequest) -> Response:
     """The overlay as this broker sees it."""
     visit.principal.require_operator()
     overlay = overlay_of(visit.context)
-    found = OverlayOut.of(await overlay.report())
-    dots, lines = drawing(found)
+    result = OverlayOut.of(await overlay.report())
+    dots, lines = drawing(result)
     return visit.page(
         "overlay.html",
-        overlay=found,
+        overlay=result,
         dots=dots,
         lines=lines,
         width=_WIDTH,
         height=_HEIGHT,
-        troubles=found.troubles[::-1],
+        troubles=result.troubles[::-1],
         sources=_sources(overlay),
     )
 
@@ -90,33 +90,33 @@ def _sources(overlay: Overlay) -> list[SourceRow]:
     return rows
 
 
-async def way_of(visit: Visit, message: StoredMessage) -> WayOut | None:
+async def route_of(visit: PageRequest, message: StoredMessage) -> RouteOut | None:
     """The way of a message through the overlay; ``None``: there is no overlay."""
     if visit.context.overlay is None:
         return None
     try:
-        return WayOut.of(await visit.context.overlay.way(message))
+        return RouteOut.of(await visit.context.overlay.route_of(message))
     except StoreUnavailable:
         # The page says so by itself, for the message.
         return None
 
 
-def drawing(overlay: OverlayOut) -> tuple[list[Dot], list[Line]]:
+def drawing(overlay: OverlayOut) -> tuple[list[DiagramNode], list[DiagramEdge]]:
     """Brokers on an ellipse, this one on its left, and the links between them."""
     if len(overlay.brokers) > DRAWN_MAX:
         return [], []
     brokers = sorted(overlay.brokers, key=lambda broker: (broker.identity != overlay.identity, broker.name))
-    dots: dict[str, Dot] = {}
-    for place, broker in enumerate(brokers):
-        angle = math.pi + 2 * math.pi * place / len(brokers)
+    dots: dict[str, DiagramNode] = {}
+    for position, broker in enumerate(brokers):
+        angle = math.pi + 2 * math.pi * position / len(brokers)
         x = _WIDTH / 2 + (_WIDTH / 2 - _MARGIN) * math.cos(angle)
         y = _HEIGHT / 2 + (_HEIGHT / 2 - _MARGIN) * math.sin(angle)
-        dots[broker.name] = Dot(broker.name, round(x, 1), round(y, 1), broker.identity == overlay.identity)
-    lines: dict[frozenset[str], Line] = {}
+        dots[broker.name] = DiagramNode(broker.name, round(x, 1), round(y, 1), broker.identity == overlay.identity)
+    lines: dict[frozenset[str], DiagramEdge] = {}
     for broker in brokers:
         for neighbour in broker.neighbours:
             pair = frozenset((broker.name, neighbour.name))
             if neighbour.name in dots and len(pair) == 2 and pair not in lines:
                 ours = overlay.name in pair
-                lines[pair] = Line(dots[broker.name], dots[neighbour.name], neighbour.cost, ours)
+                lines[pair] = DiagramEdge(dots[broker.name], dots[neighbour.name], neighbour.cost, ours)
     return list(dots.values()), list(lines.values())

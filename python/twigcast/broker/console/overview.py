@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.model import Source, SubscriptionState
 from twigcast.broker.store.interface import Statistics, Store
 
@@ -20,7 +20,7 @@ LATEST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
+class Alert:
     """Something that needs attention."""
 
     text: str
@@ -28,12 +28,12 @@ class Concern:
     action: str
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of this page."""
     return [desk.route("/", overview), desk.route("/live", live)]
 
 
-async def overview(visit: Visit) -> Response:
+async def overview(visit: PageRequest) -> Response:
     """What goes on."""
     statistics = await visit.read(visit.store.statistics, visit.tenant_id)
     latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LATEST)
@@ -51,7 +51,7 @@ async def overview(visit: Visit) -> Response:
     )
 
 
-async def live(visit: Visit) -> Response:
+async def live(visit: PageRequest) -> Response:
     """What is new since the page was loaded: samples for the charts, rows of messages, totals."""
     samples = visit.console.activity.samples(_scope(visit), visit.form.number("sample", 0))
     after = visit.form.number("message", 0)
@@ -67,25 +67,25 @@ async def live(visit: Visit) -> Response:
     return Response(orjson.dumps(answer), headers=pages.HEADERS, media_type="application/json")
 
 
-def _scope(visit: Visit) -> int | None:
+def _scope(visit: PageRequest) -> int | None:
     """Whose activity is shown: that of all tenants only to an administrator of the broker, at home."""
     return None if visit.is_operator and not visit.is_away else visit.tenant_id
 
 
-def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Concern]:
+def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Alert]:
     """What needs attention. Blocks."""
-    found = []
+    results = []
     suspended = store.subscription_count(tenant_id, SubscriptionState.SUSPENDED)
     if suspended:
         text = f"{pages.plural(suspended, 'subscription is', 'subscriptions are')} suspended"
-        found.append(Concern(text, pages.link("/subscriptions", state="suspended"), "Show"))
+        results.append(Alert(text, pages.link("/subscriptions", state="suspended"), "Show"))
     if statistics.dead_letters:
         text = pages.plural(statistics.dead_letters, "dead letter waits", "dead letters wait") + " for a decision"
-        found.append(Concern(text, pages.link("/dead-letters"), "Show"))
+        results.append(Alert(text, pages.link("/dead-letters"), "Show"))
     for source in filter(_is_failing, store.sources(tenant_id)):
         text = f"The source {source.name} fails: {source.state.get('last_error')}"
-        found.append(Concern(text, pages.link("/sources"), "Show"))
-    return found
+        results.append(Alert(text, pages.link("/sources"), "Show"))
+    return results
 
 
 def _is_failing(source: Source) -> bool:

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from twigcast.broker.console.highlighting import Span, visible
-from twigcast.conversion import charset
+from twigcast.broker.console.highlighting import HighlightSpan, visible
+from twigcast.reading.conversion import charset
 
 AROUND: Final = 12
 """Lines shown before and after the place."""
@@ -27,13 +27,13 @@ _DECLARED: Final = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ExcerptLine:
     """One line of the body."""
 
     number: int
-    spans: tuple[Span, ...]
+    spans: tuple[HighlightSpan, ...]
     """The span at the place of the error, if it lies in this line, has the kind ``error``."""
-    is_place: bool = False
+    is_fault: bool = False
     cut_before: bool = False
     """Characters at its start are not shown."""
     cut_after: bool = False
@@ -52,7 +52,7 @@ class HexRow:
 class Excerpt:
     """What is shown of a body."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ExcerptLine, ...] = ()
     bytes: tuple[HexRow, ...] = ()
     """In place of lines, where the body is no text."""
     encoding: str = "UTF-8"
@@ -111,19 +111,19 @@ def _looks_binary(text: str) -> bool:
     return strange * 10 > len(head)
 
 
-def _line(number: int, content: str, column: int | None, *, is_place: bool) -> Line:
-    place = None if column is None else min(column - 1, len(content))
-    start = 0 if place is None else max(0, place - LINE_CHARACTERS_MAX // 2)
+def _line(number: int, content: str, column: int | None, *, is_place: bool) -> ExcerptLine:
+    position = None if column is None else min(column - 1, len(content))
+    start = 0 if position is None else max(0, position - LINE_CHARACTERS_MAX // 2)
     if start < LINE_CHARACTERS_MAX // 4:
         start = 0
     end = start + LINE_CHARACTERS_MAX
-    spans: list[Span] = []
-    for text, kind in _around(content[start:end], None if place is None else place - start):
-        spans.extend(visible(Span(text, kind)))
-    if place is not None and place == len(content):
+    spans: list[HighlightSpan] = []
+    for text, kind in _around(content[start:end], None if position is None else position - start):
+        spans.extend(visible(HighlightSpan(text, kind)))
+    if position is not None and position == len(content):
         # Something is missing at the end of the line.
-        spans.append(Span("\N{NO-BREAK SPACE}", "error"))
-    return Line(number, tuple(spans), is_place, start > 0, end < len(content))
+        spans.append(HighlightSpan("\N{NO-BREAK SPACE}", "error"))
+    return ExcerptLine(number, tuple(spans), is_place, start > 0, end < len(content))
 
 
 def _around(text: str, place: int | None) -> list[tuple[str, str]]:

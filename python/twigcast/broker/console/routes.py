@@ -11,21 +11,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twigcast.broker.api.context import Context
+from twigcast.broker.api.context import ApiContext
 from twigcast.broker.console import (
     administration,
-    door,
     failures,
     messages,
     overlay,
     overview,
     pages,
+    sign_in,
     sources,
     subscriptions,
     workbench,
 )
-from twigcast.broker.console.activity import Latency, Reading, Tally
-from twigcast.broker.console.visits import Console, Desk, Visit
+from twigcast.broker.console.activity import CounterSnapshot, Latency, Tally
+from twigcast.broker.console.requests import Console, PageAdmission, PageRequest
 from twigcast.broker.errors import NotFound
 
 _A_YEAR = 365 * 86_400
@@ -37,9 +37,9 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     Args:
         pushed: How many deliveries were sent to webhooks and WebSub subscribers.
     """
-    desk = Desk(Console())
+    desk = PageAdmission(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
-    for subject in (door, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
+    for subject in (sign_in, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
         routes += subject.routes(desk)
 
     # Last, since they take every address that is left.
@@ -47,7 +47,7 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        context: Context = app.state.context
+        context: ApiContext = app.state.context
         task = asyncio.create_task(desk.console.activity.follow(lambda: _reading(context, pushed())))
         try:
             yield
@@ -59,11 +59,11 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     return APIRouter(routes=list(routes), lifespan=lifespan)
 
 
-def _reading(context: Context, pushed: int) -> Reading:
+def _reading(context: ApiContext, pushed: int) -> CounterSnapshot:
     """The counters as they are now."""
     metrics = context.broker.metrics
     histogram = metrics.hand_over_seconds
-    return Reading(
+    return CounterSnapshot(
         Tally(metrics.accepted, metrics.rejected, metrics.deliveries, metrics.leased + metrics.streamed + pushed),
         {
             tenant_id: Tally(counts.accepted, counts.rejected, counts.deliveries, -1)
@@ -80,16 +80,16 @@ async def _to_first_page(_: Request) -> Response:
     return pages.redirect("/")
 
 
-async def _missing(visit: Visit) -> Response:
+async def _missing(visit: PageRequest) -> Response:
     raise NotFound(f"there is no page {visit.request.url.path[:100]!r}")
 
 
 async def _static(request: Request) -> Response:
     """A style sheet, a script or a picture. Its address changes with its content."""
-    found = pages.static_file(request.path_params["name"])
-    if found is None:
+    result = pages.static_file(request.path_params["name"])
+    if result is None:
         return Response("there is no such file", 404, pages.HEADERS, "text/plain; charset=utf-8")
-    content, kind, mark = found
+    content, kind, mark = result
     fresh = request.query_params.get("v") == mark
     caching = f"public, max-age={_A_YEAR}, immutable" if fresh else "no-cache"
     headers = {**pages.HEADERS, "Cache-Control": caching, "ETag": f'"{mark}"'}

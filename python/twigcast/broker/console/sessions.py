@@ -27,7 +27,7 @@ SESSIONS_MAX: Final = 10_000
 
 
 @dataclass(slots=True)
-class Session:
+class SignInSession:
     """One sign-in."""
 
     token_digest: bytes
@@ -48,7 +48,7 @@ class Session:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
 
 
-class Sessions:
+class SignInSessions:
     """The sessions of one broker.
 
     Args:
@@ -58,37 +58,37 @@ class Sessions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, Session] = OrderedDict()
+        self._sessions: OrderedDict[bytes, SignInSession] = OrderedDict()
 
     def start(self, token_digest: bytes) -> str:
         """Begin a session; the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
         now = self._clock()
         with self._lock:
-            self._known[_digest(cookie)] = Session(token_digest, now, now)
-            while len(self._known) > SESSIONS_MAX:
-                self._known.popitem(last=False)
+            self._sessions[_digest(cookie)] = SignInSession(token_digest, now, now)
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
         return cookie
 
-    def find(self, cookie: str) -> Session | None:
+    def find(self, cookie: str) -> SignInSession | None:
         """The session of a cookie, if it has not ended."""
         key = _digest(cookie)
         now = self._clock()
         with self._lock:
-            session = self._known.get(key)
+            session = self._sessions.get(key)
             if session is None:
                 return None
             if now - session.used > IDLE_SECONDS or now - session.started > LIFE_SECONDS:
-                del self._known[key]
+                del self._sessions[key]
                 return None
             session.used = now
-            self._known.move_to_end(key)
+            self._sessions.move_to_end(key)
             return session
 
     def end(self, cookie: str) -> None:
         """End a session."""
         with self._lock:
-            self._known.pop(_digest(cookie), None)
+            self._sessions.pop(_digest(cookie), None)
 
 
 def _digest(cookie: str) -> bytes:

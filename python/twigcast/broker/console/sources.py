@@ -15,8 +15,8 @@ from starlette.routing import Route
 from twigcast.broker.api.models import SourceIn
 from twigcast.broker.api.sources import put_source
 from twigcast.broker.console import pages
-from twigcast.broker.console.forms import Form, invalid
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.forms import FormFields, invalid
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Source
 from twigcast.broker.store.interface import MessageSummary
@@ -32,7 +32,7 @@ KINDS: Final = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder o
 """The kinds that are polled."""
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     return [
         desk.route("/sources", listing),
@@ -43,22 +43,22 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def listing(visit: Visit) -> Response:
+async def listing(visit: PageRequest) -> Response:
     """All sources of the tenant."""
-    return await _page(visit, Form({}))
+    return await _page(visit, FormFields({}))
 
 
-async def _page(visit: Visit, form: Form, error: TwigcastError | None = None) -> Response:
-    found = await visit.read(visit.store.sources, visit.tenant_id)
+async def _page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
+    results = await visit.read(visit.store.sources, visit.tenant_id)
     latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LOOKED_AT)
     rates = lately(latest, time.time())
-    known = {source.name for source in found}
+    existing = {source.name for source in results}
     return visit.page(
         "sources.html",
         200 if error is None else 422,
-        sources=found,
+        sources=results,
         rates=rates,
-        others=sorted(rates.keys() - known),
+        others=sorted(rates.keys() - existing),
         kinds=KINDS,
         form=form,
         error=error,
@@ -81,7 +81,7 @@ def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
     return {source: count * 60 / span for source, count in counts.items()}
 
 
-async def add(visit: Visit) -> Response:
+async def add(visit: PageRequest) -> Response:
     """Register a source that is polled."""
     form = visit.form
     name = form.line("name")
@@ -97,7 +97,7 @@ async def add(visit: Visit) -> Response:
     return visit.go(pages.link("/sources"), f"{name} is registered; it is polled within the next seconds.")
 
 
-def _body(form: Form) -> SourceIn:
+def _body(form: FormFields) -> SourceIn:
     try:
         return SourceIn.model_validate(
             {
@@ -111,43 +111,43 @@ def _body(form: Form) -> SourceIn:
         raise invalid(error) from None
 
 
-async def _find(visit: Visit) -> Source:
+async def _find(visit: PageRequest) -> Source:
     name = visit.form.text("name")
-    found = await visit.read(visit.store.source, visit.tenant_id, name)
-    if found is None:
+    result = await visit.read(visit.store.source, visit.tenant_id, name)
+    if result is None:
         raise NotFound(f"there is no source {name[:100]!r}")
-    return found
+    return result
 
 
-async def pause(visit: Visit) -> Response:
+async def pause(visit: PageRequest) -> Response:
     """Poll a source no more."""
-    found = await _set_paused(visit, paused=True)
-    return visit.go(pages.link("/sources"), f"{found.name} is paused.")
+    result = await _set_paused(visit, paused=True)
+    return visit.go(pages.link("/sources"), f"{result.name} is paused.")
 
 
-async def resume(visit: Visit) -> Response:
+async def resume(visit: PageRequest) -> Response:
     """Poll a source again."""
-    found = await _set_paused(visit, paused=False)
-    return visit.go(pages.link("/sources"), f"{found.name} is polled again.")
+    result = await _set_paused(visit, paused=False)
+    return visit.go(pages.link("/sources"), f"{result.name} is polled again.")
 
 
-async def _set_paused(visit: Visit, *, paused: bool) -> Source:
-    found = replace(await _find(visit), paused=paused)
+async def _set_paused(visit: PageRequest, *, paused: bool) -> Source:
+    result = replace(await _find(visit), paused=paused)
     return await visit.context.broker.change(
         lambda transaction: transaction.put_source(
-            found.tenant_id,
-            found.name,
-            kind=found.kind,
-            url=found.url,
-            interval=found.interval,
-            dtd=found.dtd,
-            paused=found.paused,
+            result.tenant_id,
+            result.name,
+            kind=result.kind,
+            url=result.url,
+            interval=result.interval,
+            dtd=result.dtd,
+            paused=result.paused,
         )
     )
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(visit: PageRequest) -> Response:
     """Forget a source."""
-    found = await _find(visit)
-    await visit.context.broker.change(lambda transaction: transaction.delete_source(found.id))
-    return visit.go(pages.link("/sources"), f"{found.name} is deleted; its messages stay.")
+    result = await _find(visit)
+    await visit.context.broker.change(lambda transaction: transaction.delete_source(result.id))
+    return visit.go(pages.link("/sources"), f"{result.name} is deleted; its messages stay.")

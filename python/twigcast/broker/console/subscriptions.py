@@ -13,16 +13,16 @@ from starlette.routing import Route
 from twigcast.broker.api import subscriptions as api
 from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
 from twigcast.broker.console import commands, pages
-from twigcast.broker.console.explaining import Asked, check_query
-from twigcast.broker.console.forms import Form, invalid, namespaces_as_text, namespaces_of
+from twigcast.broker.console.forms import FormFields, invalid, namespaces_as_text, namespaces_of
 from twigcast.broker.console.paging import turn
-from twigcast.broker.console.visits import Desk, Visit
+from twigcast.broker.console.query_trial import QueryInput, check_query
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.hub.options import refused_dialect
-from twigcast.broker.model import DeliverySettings, Subscription, SubscriptionState
+from twigcast.broker.model import DeliverySettings, StoredSubscription, SubscriptionState
+from twigcast.broker.options import refused_dialect
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
-from twigcast.subscriptions import DIALECTS, Dialect
+from twigcast.registration import DIALECTS, Dialect
 
 PAGE: Final = 50
 """Subscriptions on one page."""
@@ -37,10 +37,10 @@ LOOKED_UP_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SubscriptionListRow:
     """A row of the list."""
 
-    subscription: Subscription
+    subscription: StoredSubscription
     pending: int | None
     """``None``: there was no time to count."""
     last_received: float | None
@@ -48,7 +48,7 @@ class Listed:
     last_error: str | None
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of these pages."""
     return [
         desk.route("/subscriptions", listing),
@@ -66,12 +66,12 @@ def routes(desk: Desk) -> list[Route]:
 # The list -------------------------------------------------------------------------------------------------------------
 
 
-async def listing(visit: Visit) -> Response:
+async def listing(visit: PageRequest) -> Response:
     """Subscriptions in order of their keys."""
     form = visit.form
     text, state = form.line("search")[:SEARCH_CHARACTERS_MAX], _state(form.line("state"))
 
-    async def read(after: str | None, before: str | None, limit: int) -> list[Subscription]:
+    async def read(after: str | None, before: str | None, limit: int) -> list[StoredSubscription]:
         return await visit.read(
             visit.store.subscriptions,
             visit.tenant_id,
@@ -101,76 +101,76 @@ def _state(name: str) -> SubscriptionState | None:
         raise Invalid(f"there is no state {name[:40]!r}") from None
 
 
-def _listed(store: Store, found: list[Subscription]) -> list[Listed]:
+def _listed(store: Store, results: list[StoredSubscription]) -> list[SubscriptionListRow]:
     """The rows of a page. Blocks."""
     until = time.monotonic() + LOOKED_UP_SECONDS
-    waiting = set(store.lanes_with_pending({subscription.lane_id for subscription in found}))
+    waiting = set(store.queues_with_pending({subscription.queue_id for subscription in results}))
     counts: dict[int, int] = {}
     rows = []
-    for subscription in found:
-        lane_id = subscription.lane_id
-        if lane_id not in counts and lane_id not in waiting:
-            counts[lane_id] = 0
+    for subscription in results:
+        queue_id = subscription.queue_id
+        if queue_id not in counts and queue_id not in waiting:
+            counts[queue_id] = 0
         if time.monotonic() > until:
-            rows.append(Listed(subscription, counts.get(lane_id), None, None))
+            rows.append(SubscriptionListRow(subscription, counts.get(queue_id), None, None))
             continue
-        if lane_id not in counts:
-            counts[lane_id] = store.pending_count(lane_id)
+        if queue_id not in counts:
+            counts[queue_id] = store.pending_count(queue_id)
         last = store.recent_deliveries(subscription.id, 1)
         errors = store.errors(subscription.id, 1)
         received = last[0].message.received if last else None
-        rows.append(Listed(subscription, counts[lane_id], received, errors[0].reason if errors else None))
+        rows.append(SubscriptionListRow(subscription, counts[queue_id], received, errors[0].reason if errors else None))
     return rows
 
 
 # One of them ----------------------------------------------------------------------------------------------------------
 
 
-async def one(visit: Visit) -> Response:
+async def one(visit: PageRequest) -> Response:
     """A subscription with its last deliveries and errors."""
-    found = await find(visit)
+    result = await find(visit)
     store = visit.store
-    letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=found.key)
+    letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=result.key)
     return visit.page(
         "subscription.html",
-        subscription=found,
-        checked=await visit.read(check_query, asked_of(found), visit.context.settings.engine_limits),
-        namespaces=namespaces_as_text(found.namespaces),
-        pending=await visit.read(store.pending_count, found.lane_id),
-        deliveries=await visit.read(store.recent_deliveries, found.id, SHOWN),
-        errors=await visit.read(store.errors, found.id, SHOWN),
+        subscription=result,
+        checked=await visit.read(check_query, asked_of(result), visit.context.settings.engine_limits),
+        namespaces=namespaces_as_text(result.namespaces),
+        pending=await visit.read(store.pending_count, result.queue_id),
+        deliveries=await visit.read(store.recent_deliveries, result.id, SHOWN),
+        errors=await visit.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
-        command=commands.pull(visit.request, found.subscriber) if found.delivery.kind == "pull" else None,
+        command=commands.pull(visit.request, result.subscriber) if result.delivery.kind == "pull" else None,
     )
 
 
-async def find(visit: Visit) -> Subscription:
+async def find(visit: PageRequest) -> StoredSubscription:
     """The subscription that is asked for.
 
     Raises:
         NotFound: There is none.
     """
     key = visit.form.text("key")
-    found = await visit.read(visit.store.subscription, visit.tenant_id, key)
-    if found is None:
+    result = await visit.read(visit.store.subscription, visit.tenant_id, key)
+    if result is None:
         raise NotFound(f"there is no subscription with the key {key[:100]!r}")
-    return found
+    return result
 
 
-def asked_of(subscription: Subscription) -> Asked:
+def asked_of(subscription: StoredSubscription) -> QueryInput:
     """The query of a subscription."""
-    return Asked(subscription.query, subscription.namespaces, subscription.dialect)
+    return QueryInput(subscription.query, subscription.namespaces, subscription.dialect)
 
 
 # Making and editing ---------------------------------------------------------------------------------------------------
 
 
-async def new(visit: Visit) -> Response:
+async def new(visit: PageRequest) -> Response:
     """The form of a new subscription, filled in as far as the address tells."""
     return await _form_page(visit, "new", visit.form)
 
 
-async def create(visit: Visit) -> Response:
+async def create(visit: PageRequest) -> Response:
     """Subscribe."""
     try:
         body = _new_body(visit.form)
@@ -183,40 +183,40 @@ async def create(visit: Visit) -> Response:
     )
 
 
-async def edit(visit: Visit) -> Response:
+async def edit(visit: PageRequest) -> Response:
     """The form of a subscription that is there."""
-    found = await find(visit)
-    form = Form(
+    result = await find(visit)
+    form = FormFields(
         {
-            "key": found.key,
-            "query": found.query,
-            "namespaces": namespaces_as_text(found.namespaces),
-            "dialect": found.dialect,
-            "kind": found.delivery.kind,
-            "url": found.delivery.url or "",
+            "key": result.key,
+            "query": result.query,
+            "namespaces": namespaces_as_text(result.namespaces),
+            "dialect": result.dialect,
+            "kind": result.delivery.kind,
+            "url": result.delivery.url or "",
         }
     )
     return await _form_page(visit, "edit", form)
 
 
-async def save(visit: Visit) -> Response:
+async def save(visit: PageRequest) -> Response:
     """Give a subscription another query and delivery."""
-    known = await find(visit)
+    existing = await find(visit)
     try:
         body = _body(visit.form)
         await visit.context.broker.replace(
-            known,
+            existing,
             query=body.query,
             namespaces=body.namespaces,
             dialect=body.dialect,
-            delivery=await _changed_delivery(visit, known, body.delivery),
+            delivery=await _changed_delivery(visit, existing, body.delivery),
         )
     except TwigcastError as error:
         return await _form_page(visit, "edit", visit.form, error)
-    return visit.go(pages.link("/subscriptions/one", key=known.key), "Saved. It counts from the next message on.")
+    return visit.go(pages.link("/subscriptions/one", key=existing.key), "Saved. It counts from the next message on.")
 
 
-async def _changed_delivery(visit: Visit, known: Subscription, wanted: DeliveryIn) -> DeliverySettings:
+async def _changed_delivery(visit: PageRequest, known: StoredSubscription, wanted: DeliveryIn) -> DeliverySettings:
     """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
     if known.delivery.kind == "websub":
         return known.delivery
@@ -226,7 +226,7 @@ async def _changed_delivery(visit: Visit, known: Subscription, wanted: DeliveryI
     return settings
 
 
-def _new_body(form: Form) -> SubscriptionIn:
+def _new_body(form: FormFields) -> SubscriptionIn:
     """The form of a new subscription as the API takes it.
 
     Raises:
@@ -238,7 +238,7 @@ def _new_body(form: Form) -> SubscriptionIn:
         raise invalid(error) from None
 
 
-def _body(form: Form) -> ReplacementIn:
+def _body(form: FormFields) -> ReplacementIn:
     """The form of a subscription that is there as the API takes it.
 
     Raises:
@@ -250,7 +250,7 @@ def _body(form: Form) -> ReplacementIn:
         raise invalid(error) from None
 
 
-def _fields(form: Form) -> dict[str, Any]:
+def _fields(form: FormFields) -> dict[str, Any]:
     delivery: dict[str, Any] = {"kind": "pull"}
     if form.line("kind") == "webhook":
         delivery = {"kind": "webhook", "url": form.line("url") or None, "secret": form.line("secret") or None}
@@ -264,7 +264,7 @@ def _fields(form: Form) -> dict[str, Any]:
     }
 
 
-def dialect_of(form: Form) -> Dialect:
+def dialect_of(form: FormFields) -> Dialect:
     """How a query is to be read.
 
     Raises:
@@ -276,12 +276,14 @@ def dialect_of(form: Form) -> Dialect:
     return DIALECTS[name]
 
 
-async def _form_page(visit: Visit, purpose: str, form: Form, error: TwigcastError | None = None) -> Response:
+async def _form_page(
+    visit: PageRequest, purpose: str, form: FormFields, error: TwigcastError | None = None
+) -> Response:
     query = form.text("query")
     checked = None
     if query.strip() and error is None:
         try:
-            asked = Asked(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+            asked = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
         except Invalid as wrong:
             error = wrong
         else:
@@ -299,22 +301,22 @@ async def _form_page(visit: Visit, purpose: str, form: Form, error: TwigcastErro
 # Changing the state ---------------------------------------------------------------------------------------------------
 
 
-async def pause(visit: Visit) -> Response:
+async def pause(visit: PageRequest) -> Response:
     """Pause a subscription."""
-    found = await find(visit)
-    await visit.context.broker.set_state(found, SubscriptionState.PAUSED)
-    return visit.go(pages.link("/subscriptions/one", key=found.key), "Paused. New messages do not count for it.")
+    result = await find(visit)
+    await visit.context.broker.set_state(result, SubscriptionState.PAUSED)
+    return visit.go(pages.link("/subscriptions/one", key=result.key), "Paused. New messages do not count for it.")
 
 
-async def resume(visit: Visit) -> Response:
+async def resume(visit: PageRequest) -> Response:
     """Let a subscription go on."""
-    found = await find(visit)
-    await visit.context.broker.set_state(found, SubscriptionState.ACTIVE)
-    return visit.go(pages.link("/subscriptions/one", key=found.key), "It goes on with the next message.")
+    result = await find(visit)
+    await visit.context.broker.set_state(result, SubscriptionState.ACTIVE)
+    return visit.go(pages.link("/subscriptions/one", key=result.key), "It goes on with the next message.")
 
 
-async def delete(visit: Visit) -> Response:
+async def delete(visit: PageRequest) -> Response:
     """Delete a subscription."""
-    found = await find(visit)
-    await visit.context.broker.unsubscribe(found)
-    return visit.go(pages.link("/subscriptions"), f"{found.key} is deleted, with what it had pending.")
+    result = await find(visit)
+    await visit.context.broker.unsubscribe(result)
+    return visit.go(pages.link("/subscriptions"), f"{result.key} is deleted, with what it had pending.")

@@ -9,11 +9,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.console import pages
-from twigcast.broker.console.explaining import Account, Asked, Checked, Trial, account, check_query, try_on
-from twigcast.broker.console.forms import Form, namespaces_of
-from twigcast.broker.console.highlighting import Laid, lay_out
+from twigcast.broker.console.forms import FormFields, namespaces_of
+from twigcast.broker.console.highlighting import MessageLayout, lay_out
+from twigcast.broker.console.query_trial import (
+    MessageReport,
+    QueryCheckView,
+    QueryInput,
+    QueryTrial,
+    account,
+    check_query,
+    try_on,
+)
+from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.console.subscriptions import asked_of, dialect_of, find
-from twigcast.broker.console.visits import Desk, Visit
 from twigcast.broker.errors import Invalid
 from twigcast.broker.model import StoredMessage
 from twigcast.errors import TwigcastError
@@ -23,29 +31,29 @@ COUNTS: Final = (20, 50, 200, 1000)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WorkbenchMessage:
     """One message under the query."""
 
     message: StoredMessage
-    account: Account
-    laid: Laid
-    result: Laid | None
+    account: MessageReport
+    laid: MessageLayout
+    result: MessageLayout | None
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class WorkbenchView:
     """All that the workbench shows."""
 
-    checked: Checked | None = None
+    checked: QueryCheckView | None = None
     mistake: str | None = None
     """What is wrong with the namespaces."""
-    trial: Trial | None = None
-    shown: Shown | None = None
+    trial: QueryTrial | None = None
+    shown: WorkbenchMessage | None = None
     trouble: str | None = None
     """Why a message is not shown."""
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: PageAdmission) -> list[Route]:
     """The routes of this page."""
     return [
         desk.route("/workbench", workbench),
@@ -53,21 +61,21 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def workbench(visit: Visit) -> Response:
+async def workbench(visit: PageRequest) -> Response:
     """The page. The address tells the query, so that it can be linked to."""
     form = visit.form
     if form.has("key"):
-        found = asked_of(await find(visit))
-        namespaces = "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in found.namespaces.items())
-        known = {"query": found.query, "namespaces": namespaces, "dialect": found.dialect}
-        form = Form({**form.fields, **known})
+        result = asked_of(await find(visit))
+        namespaces = "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in result.namespaces.items())
+        existing = {"query": result.query, "namespaces": namespaces, "dialect": result.dialect}
+        form = FormFields({**form.fields, **existing})
     bench = await _bench(visit, form)
     return visit.page(
         "workbench.html", form=form, counts=COUNTS, count=_count(form), bench=bench, link_to=_linker(form)
     )
 
 
-async def results(visit: Visit) -> Response:
+async def results(visit: PageRequest) -> Response:
     """The parts of the page that depend on the query, as the query is typed."""
     bench = await _bench(visit, visit.form)
     return pages.html(
@@ -75,11 +83,11 @@ async def results(visit: Visit) -> Response:
     )
 
 
-def _count(form: Form) -> int:
+def _count(form: FormFields) -> int:
     return form.number("count", COUNTS[0], least=1, most=COUNTS[-1])
 
 
-def _linker(form: Form) -> object:
+def _linker(form: FormFields) -> object:
     """Addresses of this page with another message."""
 
     def link_to(seq: int) -> str:
@@ -95,50 +103,50 @@ def _linker(form: Form) -> object:
     return link_to
 
 
-async def _bench(visit: Visit, form: Form) -> Bench:
+async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
     query = form.text("query")
     if not query.strip():
-        return Bench()
+        return WorkbenchView()
     try:
-        asked = Asked(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+        asked = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
     except Invalid as error:
-        return Bench(mistake=str(error))
+        return WorkbenchView(mistake=str(error))
     limits = visit.context.settings.engine_limits
     checked = await visit.read(check_query, asked, limits)
     if checked.report is None:
-        return Bench(checked)
+        return WorkbenchView(checked)
     # One at a time for each of a few: it must not take the machine from the messages.
     async with visit.context.explaining:
         messages = await visit.read(visit.store.messages, visit.tenant_id, limit=_count(form), newest_first=True)
         trial = await visit.read(try_on, asked, messages, limits)
-        wanted = await _wanted(visit, form, trial)
-        if wanted is None:
-            return Bench(checked, trial=trial)
+        requested = await _requested_message(visit, form, trial)
+        if requested is None:
+            return WorkbenchView(checked, trial=trial)
         try:
-            shown = await visit.read(_show, asked, wanted, visit)
+            shown = await visit.read(_show, asked, requested, visit)
         except TwigcastError as error:
-            return Bench(checked, trial=trial, trouble=str(error))
-    return Bench(checked, trial=trial, shown=shown)
+            return WorkbenchView(checked, trial=trial, trouble=str(error))
+    return WorkbenchView(checked, trial=trial, shown=shown)
 
 
-async def _wanted(visit: Visit, form: Form, trial: Trial) -> StoredMessage | None:
+async def _requested_message(visit: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
     """The message that is looked at: the one asked for; or the newest that matches, or else the newest."""
     seq = form.number("message", 0)
     if seq:
-        found = await visit.read(visit.store.message, visit.tenant_id, seq)
-        if found is not None:
-            return found
+        result = await visit.read(visit.store.message, visit.tenant_id, seq)
+        if result is not None:
+            return result
     matching = [one.message for one in trial.tried if one.answer == "yes"]
     return next(iter([*matching, *(one.message for one in trial.tried)]), None)
 
 
-def _show(asked: Asked, message: StoredMessage, visit: Visit) -> Shown:
-    told = account(asked, message.xml, visit.context.settings.engine_limits)
-    result = None if told.result is None else lay_out(told.result.decode("utf-8", "replace"))
-    return Shown(message, told, lay_out(told.text, told.nodes), result)
+def _show(asked: QueryInput, message: StoredMessage, visit: PageRequest) -> WorkbenchMessage:
+    reported = account(asked, message.xml, visit.context.settings.engine_limits)
+    result = None if reported.result is None else lay_out(reported.result.decode("utf-8", "replace"))
+    return WorkbenchMessage(message, reported, lay_out(reported.text, reported.nodes), result)
 
 
-async def account_of(visit: Visit, asked: Asked, message: StoredMessage) -> Shown:
+async def account_of(visit: PageRequest, asked: QueryInput, message: StoredMessage) -> WorkbenchMessage:
     """What a query does with one message."""
     async with visit.context.explaining:
         return await visit.read(_show, asked, message, visit)

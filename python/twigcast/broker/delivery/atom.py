@@ -18,10 +18,10 @@ from typing import Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName
-from twigcast.broker.model import Delivery, StoredMessage
-from twigcast.conversion import to_utf8
+from twigcast.broker.feed_addresses import Capabilities, FeedName
+from twigcast.broker.model import QueuedDelivery, StoredMessage
 from twigcast.errors import RejectedMessage
+from twigcast.reading.conversion import to_utf8
 
 MEDIA_TYPE: Final = "application/atom+xml"
 
@@ -36,14 +36,14 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class AtomContent:
     """What an entry is made of."""
 
     message: StoredMessage
     payload: bytes | None = None
 
     @classmethod
-    def of(cls, delivery: Delivery) -> Item:
+    def of(cls, delivery: QueuedDelivery) -> AtomContent:
         """The item of a delivery."""
         return cls(delivery.message, delivery.payload)
 
@@ -65,7 +65,7 @@ class FeedLinks:
 
 
 def write_feed(
-    feed: FeedName, items: Sequence[Item], links: FeedLinks, capabilities: Capabilities, *, updated: float
+    feed: FeedName, items: Sequence[AtomContent], links: FeedLinks, capabilities: Capabilities, *, updated: float
 ) -> bytes:
     """A feed document.
 
@@ -102,7 +102,7 @@ def _link(relation: str, url: str | None) -> str:
     return "" if url is None else f"<link rel={quoteattr(relation)} href={quoteattr(url)}/>\n"
 
 
-def _entry(item: Item, entry_id: str) -> bytes:
+def _entry(item: AtomContent, entry_id: str) -> bytes:
     message = item.message
     content = _Content(item.body)
     title = content.title or message.message_id
@@ -135,8 +135,8 @@ class _Content:
     @property
     def title(self) -> str:
         """The text of the element that is best called a title."""
-        found = (_shortened(self._titles.get(name, []), _TITLE_CHARACTERS) for name in _TITLES)
-        return next(filter(None, found), "")
+        result = (_shortened(self._titles.get(name, []), _TITLE_CHARACTERS) for name in _TITLES)
+        return next(filter(None, result), "")
 
     @property
     def summary(self) -> str:

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 from xml.parsers import expat
 
 from twigcast.broker.delivery.backoff import parse_retry_after
-from twigcast.broker.delivery.outgoing import Answer
-from twigcast.broker.model import Delivery, Subscription
+from twigcast.broker.delivery.http_client import HttpResponse
+from twigcast.broker.model import QueuedDelivery, StoredSubscription
 
 XML: Final = "application/xml"
 XML_FRAGMENT: Final = "application/xml-external-parsed-entity"
@@ -47,11 +47,13 @@ class Channel(Protocol):
     group_max: int
     """Deliveries that one request may carry."""
 
-    async def request(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> PushRequest | None:
+    async def request(
+        self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]
+    ) -> PushRequest | None:
         """The request for these deliveries; ``None`` when there is nothing in them that is to be sent."""
 
 
-def judge(answer: Answer) -> Failure | None:
+def judge(answer: HttpResponse) -> Failure | None:
     """What an answer to a push means; ``None``: delivered. Redirects are failures."""
     status = answer.status
     if answer.is_success:
@@ -64,7 +66,7 @@ def judge(answer: Answer) -> Failure | None:
     )
 
 
-def content_type(delivery: Delivery) -> str:
+def content_type(delivery: QueuedDelivery) -> str:
     """The media type of a delivery's body. Its encoding is told by the body itself."""
     return XML if delivery.payload is None or is_document(delivery.payload) else XML_FRAGMENT
 

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 from twigcast.broker.delivery.channel import PushRequest, content_type
-from twigcast.broker.model import Delivery, Subscription
+from twigcast.broker.model import QueuedDelivery, StoredSubscription
 
 DELIVERY_HEADER: Final = "Twigcast-Delivery"
 KEY_HEADER: Final = "Twigcast-Key"
@@ -58,7 +58,9 @@ class WebhookChannel:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
 
-    async def request(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> PushRequest | None:
+    async def request(
+        self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]
+    ) -> PushRequest | None:
         """One delivery as a request."""
         (delivery,) = deliveries
         settings = subscription.delivery

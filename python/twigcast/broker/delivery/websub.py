@@ -23,13 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from twigcast.broker.delivery.capabilities import (
-    Capabilities,
-    FeedName,
-    base_of_feed,
-    parse_feed_url,
-)
-from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed
+from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed
 from twigcast.broker.delivery.websub_requests import (
     ALL,
     Intent,
@@ -43,13 +37,9 @@ from twigcast.broker.delivery.websub_requests import (
     seconds,
 )
 from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
-from twigcast.broker.model import (
-    DeliverySettings,
-    NewSubscription,
-    Subscription,
-    SubscriptionState,
-)
-from twigcast.broker.service import Broker
+from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, parse_feed_url
+from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
+from twigcast.broker.service import BrokerInterface
 from twigcast.broker.store.interface import WebSubRequest
 from twigcast.errors import TwigcastError
 
@@ -94,8 +84,8 @@ class WebSubHub:
 
     def __init__(
         self,
-        broker: Broker,
-        outgoing: Outgoing,
+        broker: BrokerInterface,
+        outgoing: HttpClient,
         capabilities: Capabilities,
         leases: LeaseBounds | None = None,
         publish: Callable[[str], None] | None = None,
@@ -115,7 +105,7 @@ class WebSubHub:
 
     # Life -----------------------------------------------------------------------------------------------------------
 
-    async def start(self, stored: Iterable[Subscription]) -> None:
+    async def start(self, stored: Iterable[StoredSubscription]) -> None:
         """Keep the leases of stored subscriptions, and go on with requests that wait for verification."""
         for subscription in stored:
             self._learn(subscription)
@@ -130,13 +120,13 @@ class WebSubHub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def on_deliveries(self, lane_ids: object) -> None:
+    def on_deliveries(self, queue_ids: object) -> None:
         """Nothing to do: pushing sees to them."""
 
-    def on_revived(self, deliveries: object) -> None:
+    def on_redriven(self, deliveries: object) -> None:
         """Nothing to do: pushing sees to them."""
 
-    def on_subscriptions(self, changed: Sequence[Subscription], removed: Sequence[Subscription]) -> None:
+    def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """A topic may have changed or gone; subscribers follow it."""
         for subscription in removed:
             for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
@@ -148,7 +138,7 @@ class WebSubHub:
             for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
                 self._spawn(self._follow(subscription, key))
 
-    def _learn(self, subscription: Subscription) -> None:
+    def _learn(self, subscription: StoredSubscription) -> None:
         settings = subscription.delivery
         if settings.kind != "websub" or settings.topic is None:
             return
@@ -162,7 +152,7 @@ class WebSubHub:
             heapq.heappush(self._ends, (time.monotonic() + settings.expires - time.time(), *me))
             self._changed.set()
 
-    def _forget(self, subscription: Subscription) -> None:
+    def _forget(self, subscription: StoredSubscription) -> None:
         me = (subscription.tenant_id, subscription.key)
         topic = self._topics.pop(me, None)
         if topic is not None and topic in self._followers:
@@ -287,11 +277,11 @@ class WebSubHub:
         elif intent.is_subscribe:
             await self._subscribe(intent, expires)
         else:
-            found = await self._subscription(intent.topic.feed.tenant_id, intent.key)
-            if found is not None:
-                await self._broker.unsubscribe(found)
+            result = await self._subscription(intent.topic.feed.tenant_id, intent.key)
+            if result is not None:
+                await self._broker.unsubscribe(result)
 
-    async def _ask(self, callback: str, parameters: Mapping[str, str]) -> Answer | None:
+    async def _ask(self, callback: str, parameters: Mapping[str, str]) -> HttpResponse | None:
         try:
             return await self._outgoing.request(
                 "GET", extended(callback, parameters), answer_bytes_max=_ANSWER_BYTES_MAX, cut=True
@@ -303,19 +293,21 @@ class WebSubHub:
     async def _subscribe(self, intent: Intent, expires: float) -> None:
         topic = intent.topic
         settings = DeliverySettings("websub", intent.callback, intent.secret, expires, topic.url, intent.content_filter)
-        known = await self._subscription(topic.feed.tenant_id, intent.key)
+        existing = await self._subscription(topic.feed.tenant_id, intent.key)
         try:
-            found = await self._renew(known, topic, settings) if known is not None else None
-            if found is None:
-                found = await self._add(topic, intent.key, settings)
-            if found.state is not topic.state:
-                await self._broker.set_state(found, topic.state)
+            result = await self._renew(existing, topic, settings) if existing is not None else None
+            if result is None:
+                result = await self._add(topic, intent.key, settings)
+            if result.state is not topic.state:
+                await self._broker.set_state(result, topic.state)
         except StoreUnavailable:
             raise
         except TwigcastError as error:
             await self._deny(intent.callback, topic.url, str(error))
 
-    async def _renew(self, known: Subscription, topic: Topic, settings: DeliverySettings) -> Subscription | None:
+    async def _renew(
+        self, known: StoredSubscription, topic: Topic, settings: DeliverySettings
+    ) -> StoredSubscription | None:
         """Give a subscription a new lease; ``None``: the old one has ended in this moment."""
         try:
             return await self._broker.replace(
@@ -324,14 +316,14 @@ class WebSubHub:
         except NotFound:
             return None
 
-    async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> Subscription:
+    async def _add(self, topic: Topic, key: str, settings: DeliverySettings) -> StoredSubscription:
         new = NewSubscription(topic.feed.tenant_id, key, topic.query, topic.namespaces, topic.dialect, None, settings)
         (outcome,) = await self._broker.subscribe([new])
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    async def _subscription(self, tenant_id: int, key: str) -> Subscription | None:
+    async def _subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
         return await asyncio.to_thread(self._broker.store.subscription, tenant_id, key)
 
     # Ends and changes -----------------------------------------------------------------------------------------------
@@ -354,22 +346,30 @@ class WebSubHub:
         settings = subscription.delivery
         await self._deny(settings.url or "", settings.topic or "", reason)
 
-    async def _follow(self, topic: Subscription, key: str) -> None:
+    async def _follow(self, topic: StoredSubscription, key: str) -> None:
         """Let one subscriber of a topic have what the topic is now."""
         mine = await self._subscription(topic.tenant_id, key)
         if mine is None or mine.delivery.kind != "websub" or mine.delivery.topic is None:
             return
         feed = FeedName("subscriptions", topic.tenant_id, topic.key, topic.id)
-        wanted = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect)
+        requested = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect)
         try:
             if mine.delivery.content_filter is not None:
-                wanted = narrowed(wanted, mine.delivery.content_filter, mine.namespaces)
+                requested = narrowed(requested, mine.delivery.content_filter, mine.namespaces)
         except Invalid as error:
             await self._end(topic.tenant_id, key, f"the topic has changed: {error.reason}")
             return
-        if (wanted.query, dict(wanted.namespaces), wanted.dialect) != (mine.query, dict(mine.namespaces), mine.dialect):
+        if (requested.query, dict(requested.namespaces), requested.dialect) != (
+            mine.query,
+            dict(mine.namespaces),
+            mine.dialect,
+        ):
             mine = await self._broker.replace(
-                mine, query=wanted.query, namespaces=wanted.namespaces, dialect=wanted.dialect, delivery=mine.delivery
+                mine,
+                query=requested.query,
+                namespaces=requested.namespaces,
+                dialect=requested.dialect,
+                delivery=mine.delivery,
             )
         state = paused_or_active(topic)
         if mine.state is not state and mine.state is not SubscriptionState.SUSPENDED:

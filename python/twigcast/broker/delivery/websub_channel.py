@@ -7,10 +7,10 @@ import hmac
 from collections.abc import Sequence
 from typing import Final
 
-from twigcast.broker.delivery.atom import MEDIA_TYPE, FeedLinks, Item, link_header, write_feed
-from twigcast.broker.delivery.capabilities import Capabilities, FeedName, base_of_feed, hub_of_feed, parse_feed_url
+from twigcast.broker.delivery.atom import MEDIA_TYPE, AtomContent, FeedLinks, link_header, write_feed
 from twigcast.broker.delivery.channel import PushRequest
-from twigcast.broker.model import Delivery, Subscription
+from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, hub_of_feed, parse_feed_url
+from twigcast.broker.model import QueuedDelivery, StoredSubscription
 
 _GROUP_MAX: Final = 20
 
@@ -27,14 +27,16 @@ class WebSubChannel:
     def __init__(self, capabilities: Capabilities) -> None:
         self._capabilities = capabilities
 
-    async def request(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> PushRequest | None:
+    async def request(
+        self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]
+    ) -> PushRequest | None:
         """Deliveries as a request. Of a source's topic, only messages of that source."""
         settings = subscription.delivery
         topic = settings.topic or ""
         path = parse_feed_url(topic, base_of_feed(topic))
         if path is None:
             return None
-        items = [Item.of(delivery) for delivery in deliveries]
+        items = [AtomContent.of(delivery) for delivery in deliveries]
         if path.kind == "sources":
             items = [item for item in items if item.message.source == path.name]
         if not items:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from twigcast.broker.delivery.capabilities import FeedName
 from twigcast.broker.errors import Invalid
-from twigcast.broker.model import Subscription, SubscriptionState
-from twigcast.broker.service import Broker
+from twigcast.broker.feed_addresses import FeedName
+from twigcast.broker.model import StoredSubscription, SubscriptionState
+from twigcast.broker.service import BrokerInterface
 from twigcast.errors import QueryError
 from twigcast.query_check import check
 
@@ -55,7 +55,9 @@ def key_of(topic_url: str, callback: str) -> str:
     return f"websub:{digest[:32]}"
 
 
-def find_feed(broker: Broker, kind: str, tenant_id: int, name: str) -> tuple[FeedName | None, Subscription | None]:
+def find_feed(
+    broker: BrokerInterface, kind: str, tenant_id: int, name: str
+) -> tuple[FeedName | None, StoredSubscription | None]:
     """A feed with the subscription that it is of, if there is such a feed. Blocks."""
     if kind == "sources":
         source = broker.store.source(tenant_id, name)
@@ -94,7 +96,7 @@ def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -
     return replace(topic, query=query, namespaces=merged)
 
 
-def paused_or_active(subscription: Subscription) -> SubscriptionState:
+def paused_or_active(subscription: StoredSubscription) -> SubscriptionState:
     """What a subscription means for those that follow it: its own suspension is its own affair."""
     paused = subscription.state is SubscriptionState.PAUSED
     return SubscriptionState.PAUSED if paused else SubscriptionState.ACTIVE
@@ -136,10 +138,10 @@ def namespaces_of(entries: Sequence[str]) -> dict[str, str]:
     Raises:
         Invalid: An entry is no pair.
     """
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for entry in entries:
         prefix, equals, uri = entry.partition("=")
         if not equals or not uri:
             raise Invalid("hub.filter_namespace must look like cap=urn:oasis:names:tc:emergency:cap:1.2")
-        found[prefix] = uri
-    return found
+        results[prefix] = uri
+    return results

@@ -1,8 +1,8 @@
 """The engine at work: what happens to a message between its acceptance and the lanes of its subscribers.
 
-- ``options``: bounds and times; ``metrics``: what is counted;
 - ``population``: the subscriptions in the engine, by tenant;
-- ``writer``: the one thread that changes the store, many operations in one commit;
+- ``writer``: the one thread that changes the store, many operations in one commit (``commit``);
 - ``operations``: what it carries out, and ``publishing``: the operation that matters most;
+- ``external_queries``: queries that Saxon evaluates;
 - ``replay``: the stored past for new subscriptions; ``retention``: its end.
 """

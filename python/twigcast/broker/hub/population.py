@@ -15,27 +15,28 @@ from itertools import pairwise
 from typing import Final
 
 from twigcast._core import NameDictionary
-from twigcast.broker.delivery.capabilities import source_of_topic
 from twigcast.broker.errors import Invalid
-from twigcast.broker.hub.options import refused_dialect
-from twigcast.broker.model import Subscription, SubscriptionState
-from twigcast.conversion import to_utf8
+from twigcast.broker.feed_addresses import source_of_topic
+from twigcast.broker.model import StoredSubscription, SubscriptionState
+from twigcast.broker.options import refused_dialect
+from twigcast.engine.external import Evaluate, integers, match_batch
 from twigcast.errors import QueryError, QueryLimitExceeded, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
-from twigcast.subscriptions import Dialect, SubscriptionSet
-from twigcast.subscriptions import Subscription as Query
-from twigcast.xquery.asking import Evaluate, integers, match_batch
+from twigcast.reading.conversion import to_utf8
+from twigcast.registration import Dialect
+from twigcast.registration import Subscription as Query
+from twigcast.subscriptions import SubscriptionSet
 
 _LOADED_AT_ONCE: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RegisteredSubscription:
     """What the hub needs to know of a subscription."""
 
     id: int
     tenant_id: int
-    lane_id: int
+    queue_id: int
     key: str
     query: str
     namespaces: Mapping[str, str]
@@ -46,12 +47,12 @@ class Member:
     """The source that it is for: a WebSub subscriber of that source's topic; ``None``: for all."""
 
     @classmethod
-    def of(cls, subscription: Subscription) -> Member:
+    def of(cls, subscription: StoredSubscription) -> RegisteredSubscription:
         """A subscription as the hub knows it."""
         s = subscription
         pushed = s.delivery.kind != "pull"
         source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
+        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
 
     def as_query(self) -> Query:
         """It as the engine knows it: by its number."""
@@ -59,7 +60,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MatchOutcome:
     """What the engine says of one message."""
 
     slots: Sequence[int] = ()
@@ -81,13 +82,14 @@ class TenantPopulation:
     def __init__(self, limits: Limits, evaluate: Evaluate | None = None) -> None:
         self.engine = SubscriptionSet(limits=limits)
         self._evaluate = evaluate
-        self.followers: dict[int, Member] = {}
-        """Those in XQuery, which look at stored messages by themselves: see :mod:`~twigcast.broker.hub.following`."""
-        self.dormant: dict[int, Member] = {}
+        self.followers: dict[int, RegisteredSubscription] = {}
+        """Those in XQuery, which look at stored messages by themselves: see
+        :mod:`~twigcast.broker.hub.external_queries`."""
+        self.dormant: dict[int, RegisteredSubscription] = {}
         """Those that do not take part."""
         self.ids = array("q")
         """Subscription by slot."""
-        self.lanes = array("q")
+        self.queues = array("q")
         """Lane by slot."""
         self.keys: list[str] = []
         """Key by slot."""
@@ -107,7 +109,7 @@ class TenantPopulation:
         """Whether it takes part."""
         return subscription_id in self.followers or str(subscription_id) in self.engine
 
-    def add(self, members: Sequence[Member]) -> list[tuple[int, TwigcastError]]:
+    def add(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         """Let subscriptions take part, or give those that do another query; index and error of those refused."""
         followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
         if followers:
@@ -115,10 +117,10 @@ class TenantPopulation:
         refused = [(r.index, r.error) for r in self.engine.add_many((m.as_query() for m in members), replace=True)]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
-        self._place(good)
+        self._index_members(good)
         return refused
 
-    def _add_followers(self, members: Mapping[int, Member]) -> list[tuple[int, TwigcastError]]:
+    def _add_followers(self, members: Mapping[int, RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         reason = refused_dialect("xquery")
         if reason is not None:
             return [(index, Invalid(reason)) for index in members]
@@ -127,18 +129,20 @@ class TenantPopulation:
         trial = TenantPopulation(self.engine.limits)
         for index, member in members.items():
             try:
-                trial.let_in(member)
+                trial.register(member)
             except QueryError as error:
                 refused.append((index, error))
             else:
                 self.followers[member.id] = member
         return refused
 
-    def _add_others(self, members: Sequence[Member], followers: Container[int]) -> list[tuple[int, TwigcastError]]:
-        places = [index for index in range(len(members)) if index not in followers]
-        return [(places[index], error) for index, error in self.add([members[place] for place in places])]
+    def _add_others(
+        self, members: Sequence[RegisteredSubscription], followers: Container[int]
+    ) -> list[tuple[int, TwigcastError]]:
+        positions = [index for index in range(len(members)) if index not in followers]
+        return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
 
-    def let_in(self, member: Member) -> None:
+    def register(self, member: RegisteredSubscription) -> None:
         """Let a query in XQuery take part in matching here, once it has been checked.
 
         Raises:
@@ -153,7 +157,7 @@ class TenantPopulation:
             # It is for Saxon.
             self.engine.engine.add(*arguments, "xquery", True)
 
-    def _place(self, members: Sequence[Member]) -> None:
+    def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
         slots = self.engine.engine.slots_of([str(m.id) for m in members])
         if self.sources or any(m.source is not None for m in members):
             for slot, member in zip(slots, members, strict=True):
@@ -166,7 +170,7 @@ class TenantPopulation:
         if slots == list(range(size, size + len(members))):
             # As they come when many are added, and at the start.
             self.ids.extend([m.id for m in members])
-            self.lanes.extend([m.lane_id for m in members])
+            self.queues.extend([m.queue_id for m in members])
             self.keys.extend([m.key for m in members])
             self.pushed.extend([m.pushed for m in members])
             return
@@ -175,31 +179,31 @@ class TenantPopulation:
             if slot >= len(self.ids):
                 self._grow(slot + 1)
             self.ids[slot] = member.id
-            self.lanes[slot] = member.lane_id
+            self.queues[slot] = member.queue_id
             self.keys[slot] = member.key
             self.pushed[slot] = member.pushed
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
         self.ids.extend([0] * more)
-        self.lanes.extend([0] * more)
+        self.queues.extend([0] * more)
         self.keys.extend([""] * more)
         self.pushed.extend(bytes(more))
 
-    def member(self, tenant_id: int, subscription_id: int) -> Member | None:
+    def member(self, tenant_id: int, subscription_id: int) -> RegisteredSubscription | None:
         """A subscription, taking part or not."""
         aside = self.dormant.get(subscription_id) or self.followers.get(subscription_id)
         if aside is not None:
             return aside
-        found = self.engine.engine.query(str(subscription_id))
+        result = self.engine.engine.query(str(subscription_id))
         (slot,) = self.engine.engine.slots_of([str(subscription_id)])
-        if found is None or slot is None:
+        if result is None or slot is None:
             return None
-        query, namespaces, dialect = found
-        return Member(
+        query, namespaces, dialect = result
+        return RegisteredSubscription(
             subscription_id,
             tenant_id,
-            self.lanes[slot],
+            self.queues[slot],
             self.keys[slot],
             query,
             namespaces,
@@ -214,15 +218,15 @@ class TenantPopulation:
         self.followers.pop(subscription_id, None)
         self.engine.discard(str(subscription_id))
 
-    def of_lane(self, lane_id: int) -> list[int]:
+    def of_queue(self, queue_id: int) -> list[int]:
         """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
-        candidates = [self.ids[slot] for slot, lane in enumerate(self.lanes) if lane == lane_id]
-        candidates += [member.id for member in self.followers.values() if member.lane_id == lane_id]
+        candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
+        candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
         return [number for number in candidates if self.active(number)]
 
     # Messages
 
-    def wants(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
+    def matches_stream(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
         """Whether some subscription matches a message that comes as an element stream, or cannot be decided on it.
 
         Raises:
@@ -231,14 +235,14 @@ class TenantPopulation:
         matched, undecided = self.engine.engine.match_stream(stream, dictionary)
         return bool(matched or undecided)
 
-    def match(self, bodies: Sequence[bytes]) -> list[Outcome]:
+    def match(self, bodies: Sequence[bytes]) -> list[MatchOutcome]:
         """What each message is for the subscriptions that take part, payloads included."""
         outcomes, to_convert = self._match(bodies)
         if to_convert:
             self._match_converted(bodies, to_convert, outcomes)
         return outcomes
 
-    def _match(self, bodies: Sequence[bytes]) -> tuple[list[Outcome], list[int]]:
+    def _match(self, bodies: Sequence[bytes]) -> tuple[list[MatchOutcome], list[int]]:
         offsets = array("q", [0])
         end = 0
         for body in bodies:
@@ -257,30 +261,30 @@ class TenantPopulation:
             mine: list[bytes | None] | None = None
             if different and any(number >= 0 for number in numbers[start:end]):
                 mine = [different[number] if number >= 0 else None for number in numbers[start:end]]
-            outcomes.append(Outcome(slots[start:end], mine))
+            outcomes.append(MatchOutcome(slots[start:end], mine))
         for row, error in result.errors:
             assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"
-            outcomes[row] = Outcome(error=error)
+            outcomes[row] = MatchOutcome(error=error)
         for row, failure in result.failures:
             assert isinstance(failure, UndecidedSubscription), "nothing else fails for one subscription"
             outcomes[row] = replace(outcomes[row], undecided=(*outcomes[row].undecided, failure))
         return outcomes, result.needs_conversion
 
-    def _match_converted(self, bodies: Sequence[bytes], rows: Sequence[int], outcomes: list[Outcome]) -> None:
+    def _match_converted(self, bodies: Sequence[bytes], rows: Sequence[int], outcomes: list[MatchOutcome]) -> None:
         """Match what the engine does not read by itself: declared entities and the like."""
         converted: list[tuple[int, bytes]] = []
         for row in rows:
             try:
                 converted.append((row, to_utf8(bodies[row], self.engine.limits.message_bytes_max)))
             except RejectedMessage as error:
-                outcomes[row] = Outcome(error=error)
+                outcomes[row] = MatchOutcome(error=error)
         if converted:
             answers, _ = self._match([body for _, body in converted])
             for (row, _), outcome in zip(converted, answers, strict=True):
                 outcomes[row] = outcome
 
 
-class Population:
+class BrokerPopulation:
     """The subscriptions of all tenants.
 
     Args:
@@ -293,15 +297,15 @@ class Population:
 
     def of(self, tenant_id: int) -> TenantPopulation:
         """The subscriptions of a tenant, perhaps none."""
-        found = self._tenants.get(tenant_id)
-        if found is None:
-            found = self._tenants[tenant_id] = TenantPopulation(self._limits)
-        return found
+        result = self._tenants.get(tenant_id)
+        if result is None:
+            result = self._tenants[tenant_id] = TenantPopulation(self._limits)
+        return result
 
     def __len__(self) -> int:
         return sum(map(len, self._tenants.values()))
 
-    def load(self, subscriptions: Iterable[Subscription]) -> list[tuple[Member, TwigcastError]]:
+    def load(self, subscriptions: Iterable[StoredSubscription]) -> list[tuple[RegisteredSubscription, TwigcastError]]:
         """Take in stored subscriptions; those that are active but refused, by limits that are lower now."""
         collecting = gc.isenabled()
         # There are no cycles in millions of new objects, and looking for them again and again takes long.
@@ -312,11 +316,13 @@ class Population:
             if collecting:
                 gc.enable()
 
-    def _load_all(self, subscriptions: Iterable[Subscription]) -> list[tuple[Member, TwigcastError]]:
-        refused: list[tuple[Member, TwigcastError]] = []
-        waiting: dict[int, list[Member]] = {}
+    def _load_all(
+        self, subscriptions: Iterable[StoredSubscription]
+    ) -> list[tuple[RegisteredSubscription, TwigcastError]]:
+        refused: list[tuple[RegisteredSubscription, TwigcastError]] = []
+        waiting: dict[int, list[RegisteredSubscription]] = {}
         for subscription in subscriptions:
-            member = Member.of(subscription)
+            member = RegisteredSubscription.of(subscription)
             if subscription.state is not SubscriptionState.ACTIVE:
                 self.of(member.tenant_id).dormant[member.id] = member
                 continue
@@ -328,7 +334,9 @@ class Population:
             refused += self._load(tenant_id, some)
         return refused
 
-    def _load(self, tenant_id: int, members: list[Member]) -> list[tuple[Member, TwigcastError]]:
+    def _load(
+        self, tenant_id: int, members: list[RegisteredSubscription]
+    ) -> list[tuple[RegisteredSubscription, TwigcastError]]:
         population = self.of(tenant_id)
         refused = [(members[index], error) for index, error in population.add(members)]
         population.dormant.update((member.id, member) for member, _ in refused)

@@ -14,20 +14,13 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
-from twigcast.broker.hub.group import Group, Operation, Published
-from twigcast.broker.hub.population import Outcome, TenantPopulation
+from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
+from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
 from twigcast.broker.hub.suspension import count_pending
-from twigcast.broker.model import (
-    Accepted,
-    ErrorRecord,
-    NewDelivery,
-    RejectedMessage,
-    StoredMessage,
-    Submission,
-)
-from twigcast.conversion import recoded
+from twigcast.broker.model import Accepted, ErrorRecord, NewDelivery, RejectedRecord, StoredMessage, Submission
 from twigcast.errors import MessageLimitExceeded
 from twigcast.errors import RejectedMessage as Rejection
+from twigcast.reading.conversion import recoded
 
 _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery]", partial(tuple.__new__, NewDelivery))
 """Makes one of a tuple, in a fraction of the time of the constructor."""
@@ -50,22 +43,22 @@ class Publish(Operation):
         self.messages = len(submissions)
         self.size = sum(len(s.body) for s in submissions)
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Publish it by itself."""
         publish([self], group)
 
 
-def publish(operations: Sequence[Publish], group: Group) -> None:
+def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
     """Store the messages of several operations with their deliveries, and give each its results."""
     submissions = [s for operation in operations for s in operation.submissions]
-    results = Publication(submissions, group).run()
+    results = PublishRun(submissions, group).run()
     end = 0
     for operation in operations:
         start, end = end, end + len(operation.submissions)
         operation.result = results[start:end]
 
 
-class Publication:
+class PublishRun:
     """One run of publishing.
 
     Args:
@@ -73,56 +66,56 @@ class Publication:
         group: What they become part of.
     """
 
-    def __init__(self, submissions: Sequence[Submission], group: Group) -> None:
+    def __init__(self, submissions: Sequence[Submission], group: CommitGroup) -> None:
         self._submissions = submissions
         self._group = group
         self._transaction = group.transaction
         self._seq = group.transaction.next_seq()
         self._messages: list[StoredMessage] = []
         self._deliveries: list[NewDelivery] = []
-        self._published: list[Published] = []
+        self._published: list[PublishedMessage] = []
         self._errors: list[ErrorRecord] = []
 
-    def run(self) -> list[Accepted | RejectedMessage]:
+    def run(self) -> list[Accepted | RejectedRecord]:
         """Store the messages with their deliveries; what became of each."""
         named = [s for s in self._submissions if s.message_id is not None]
-        known = self._transaction.known_messages(named) if named else {}
-        bodies, outcomes = self._match(known)
+        existing = self._transaction.stored_messages(named) if named else {}
+        bodies, outcomes = self._match(existing)
         here: dict[Name, Accepted] = {}
-        results: list[Accepted | RejectedMessage] = []
-        for place, submission in enumerate(self._submissions):
+        results: list[Accepted | RejectedRecord] = []
+        for position, submission in enumerate(self._submissions):
             name = (submission.tenant_id, submission.source, submission.message_id or "")
-            if submission.message_id is not None and (name in here or name in known):
-                results.append(self._duplicate(here.get(name) or known[name]))
+            if submission.message_id is not None and (name in here or name in existing):
+                results.append(self._duplicate(here.get(name) or existing[name]))
                 continue
-            outcome = outcomes[place]
+            outcome = outcomes[position]
             if outcome.error is not None:
                 results.append(self._reject(submission, outcome.error))
                 continue
-            accepted = self._accept(submission, bodies[place], outcome)
+            accepted = self._accept(submission, bodies[position], outcome)
             if submission.message_id is not None:
                 here[name] = accepted
             results.append(accepted)
         self._store()
         return results
 
-    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, Outcome]]:
+    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
         """The messages in UTF-8 and what the engine says of them, by place among the submissions."""
         bodies: dict[int, bytes] = {}
-        outcomes: dict[int, Outcome] = {}
-        places: dict[int, list[int]] = {}
+        outcomes: dict[int, MatchOutcome] = {}
+        positions: dict[int, list[int]] = {}
         bytes_max = self._group.options.limits.message_bytes_max
-        for place, s in enumerate(self._submissions):
+        for position, s in enumerate(self._submissions):
             if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in known:
                 continue
             try:
-                bodies[place] = recoded(s.body, s.charset, bytes_max)
+                bodies[position] = recoded(s.body, s.charset, bytes_max)
             except Rejection as error:
-                outcomes[place] = Outcome(error=error)
+                outcomes[position] = MatchOutcome(error=error)
                 continue
-            places.setdefault(s.tenant_id, []).append(place)
-        for tenant_id, mine in places.items():
-            answers = self._group.population.of(tenant_id).match([bodies[place] for place in mine])
+            positions.setdefault(s.tenant_id, []).append(position)
+        for tenant_id, mine in positions.items():
+            answers = self._group.population.of(tenant_id).match([bodies[index] for index in mine])
             outcomes.update(zip(mine, answers, strict=True))
         return bodies, outcomes
 
@@ -130,14 +123,14 @@ class Publication:
         self._group.counted.duplicates += 1
         return Accepted(before.seq, before.message_id, before.matches, duplicate=True)
 
-    def _reject(self, submission: Submission, error: Rejection) -> RejectedMessage:
+    def _reject(self, submission: Submission, error: Rejection) -> RejectedRecord:
         s, now, reason = submission, self._group.now, _reason(error)
         self._group.counted.rejected += 1
         self._group.counted.of_tenant(s.tenant_id).rejected += 1
         number = self._transaction.add_rejected(
             s, code=error.code, reason=reason, line=error.line, column=error.column, at=now
         )
-        return RejectedMessage(
+        return RejectedRecord(
             id=number,
             tenant_id=s.tenant_id,
             source=s.source,
@@ -150,7 +143,7 @@ class Publication:
             column=error.column,
         )
 
-    def _accept(self, submission: Submission, body: bytes, outcome: Outcome) -> Accepted:
+    def _accept(self, submission: Submission, body: bytes, outcome: MatchOutcome) -> Accepted:
         seq = self._seq
         self._seq += 1
         population = self._group.population.of(submission.tenant_id)
@@ -168,22 +161,22 @@ class Publication:
             self._errors.append(ErrorRecord(int(failure.key), self._group.now, failure.reason, seq))
         return Accepted(seq, message_id, matches)
 
-    def _deliver(self, message: StoredMessage, outcome: Outcome, population: TenantPopulation) -> None:
+    def _deliver(self, message: StoredMessage, outcome: MatchOutcome, population: TenantPopulation) -> None:
         seq, slots, payloads = message.seq, outcome.slots, outcome.payloads
-        ids, lanes, keys, pushed = population.ids, population.lanes, population.keys, population.pushed
+        ids, queues, keys, pushed = population.ids, population.queues, population.keys, population.pushed
         numbers = [ids[slot] for slot in slots]
         if (ascending := sorted(numbers)) != numbers:
             # Slots are used again, numbers are not; deliveries lie in the order of the latter.
             order = sorted(range(len(slots)), key=numbers.__getitem__)
-            slots, numbers = [slots[place] for place in order], ascending
-            payloads = None if payloads is None else [payloads[place] for place in order]
-        lane_ids = [lanes[slot] for slot in slots]
+            slots, numbers = [slots[position] for position in order], ascending
+            payloads = None if payloads is None else [payloads[position] for position in order]
+        queue_ids = [queues[slot] for slot in slots]
         deliveries = list(
-            map(_new_delivery, zip(lane_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
+            map(_new_delivery, zip(queue_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
         )
         self._deliveries += deliveries
-        self._published.append(Published(message, deliveries, [keys[slot] for slot in slots]))
-        self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])
+        self._published.append(PublishedMessage(message, deliveries, [keys[slot] for slot in slots]))
+        self._group.pushed.update(queues[slot] for slot in slots if pushed[slot])
 
     def _pass_on(self) -> None:
         """Say what was stored to those who pass it on to other brokers."""
@@ -217,18 +210,20 @@ def _reason(error: Rejection) -> str:
     return error.reason
 
 
-def _of_source(outcome: Outcome, source: str, bound: Mapping[int, str]) -> Outcome:
+def _of_source(outcome: MatchOutcome, source: str, bound: Mapping[int, str]) -> MatchOutcome:
     """What a message of a source is for: not for those that are bound to another one, by slot."""
-    return at_places(outcome, [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source])
+    return at_indices(
+        outcome, [position for position, slot in enumerate(outcome.slots) if bound.get(slot, source) == source]
+    )
 
 
-def at_places(outcome: Outcome, places: Sequence[int]) -> Outcome:
+def at_indices(outcome: MatchOutcome, positions: Sequence[int]) -> MatchOutcome:
     """An outcome for some of those that it is for."""
-    if len(places) == len(outcome.slots):
+    if len(positions) == len(outcome.slots):
         return outcome
     payloads = outcome.payloads
     return replace(
         outcome,
-        slots=[outcome.slots[place] for place in places],
-        payloads=None if payloads is None else [payloads[place] for place in places],
+        slots=[outcome.slots[position] for position in positions],
+        payloads=None if payloads is None else [payloads[position] for position in positions],
     )

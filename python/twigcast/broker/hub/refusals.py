@@ -6,26 +6,26 @@ from collections.abc import Mapping, Sequence
 
 from twigcast import _core
 from twigcast.broker.errors import Invalid
-from twigcast.broker.hub.following import Evaluations
-from twigcast.broker.hub.options import refused_dialect
+from twigcast.broker.hub.external_queries import SaxonExecutor
 from twigcast.broker.model import NewQuery, NewSubscription
-from twigcast.characters import NO_CHARACTER, half_pair
+from twigcast.broker.options import refused_dialect
 from twigcast.errors import InvalidKey, TwigcastError
-from twigcast.subscriptions import no_query
+from twigcast.reading.text import NO_CHARACTER, half_pair
+from twigcast.registration import no_query
 
 
-def refused_subscriptions(new: Sequence[NewSubscription], evaluations: Evaluations) -> list[Exception | None]:
+def refused_subscriptions(new: Sequence[NewSubscription], evaluations: SaxonExecutor) -> list[Exception | None]:
     """For each new subscription what is wrong with it; ``None``: nothing."""
     return [refused(n.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
 
 
-def refused_queries(new: Sequence[NewQuery], evaluations: Evaluations) -> list[Exception | None]:
+def refused_queries(new: Sequence[NewQuery], evaluations: SaxonExecutor) -> list[Exception | None]:
     """For each new query what is wrong with it; ``None``: nothing."""
     return [refused(n.subscription.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
 
 
 def refused(
-    key: str, query: str, namespaces: Mapping[str, str], dialect: str, evaluations: Evaluations
+    key: str, query: str, namespaces: Mapping[str, str], dialect: str, evaluations: SaxonExecutor
 ) -> Exception | None:
     """What is wrong with a subscription, as far as it can be seen without the others; ``None``: nothing."""
     if half_pair(key) is not None:

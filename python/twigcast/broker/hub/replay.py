@@ -14,11 +14,11 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.following import TOLD_SECONDS, Evaluations, Follower, is_paused_at
-from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions, refused_dialect
-from twigcast.broker.hub.population import Member, TenantPopulation
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, Subscription, SubscriptionState, Tenant
+from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
+from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.metrics import Metrics
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
+from twigcast.broker.options import HubOptions, refused_dialect
 from twigcast.broker.store.interface import Pause, Store
 from twigcast.errors import QueryError
 
@@ -37,12 +37,12 @@ _FULL_SECONDS: Final = 0.2
 """Between two looks whether a lane that is half full has been emptied."""
 
 
-class Write(Protocol):
+class StoreWrite(Protocol):
     """Lets the writing thread carry out what was found, and says whether it was stored."""
 
     def __call__(
         self,
-        member: Member,
+        member: RegisteredSubscription,
         deliveries: Sequence[NewDelivery],
         begun_at: int,
         replay_next: int | None,
@@ -82,8 +82,8 @@ class Replays:
         self,
         store: Store,
         in_thread: InThread,
-        write: Write,
-        evaluations: Evaluations,
+        write: StoreWrite,
+        evaluations: SaxonExecutor,
         options: HubOptions,
         metrics: Metrics,
         tenants: Callable[[], Mapping[int, Tenant]],
@@ -100,16 +100,16 @@ class Replays:
         self._metrics = metrics
         self._turns = asyncio.Semaphore(options.replays_max)
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._changed: dict[int, Subscription] = {}
+        self._changed: dict[int, StoredSubscription] = {}
         """Subscriptions that changed while they were replayed."""
         self._following: set[int] = set()
         """Those of the tasks that follow, and so have no end."""
         self._outdated: set[int] = set()
         """Those of them whose subscription has changed, or is gone."""
 
-    def changed(self, subscription: Subscription) -> None:
+    def changed(self, subscription: StoredSubscription) -> None:
         """A subscription is new or has changed: begin or go on where it has a past to see."""
-        self.look_again(subscription)
+        self.recheck(subscription)
         if subscription.replay_next is None:
             return
         if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
@@ -120,7 +120,7 @@ class Replays:
         else:
             self._start(subscription)
 
-    def look_again(self, subscription: Subscription) -> None:
+    def recheck(self, subscription: StoredSubscription) -> None:
         """A subscription has changed, or is gone: whoever follows for it finds out what it is now."""
         if subscription.id in self._following:
             self._outdated.add(subscription.id)
@@ -137,7 +137,7 @@ class Replays:
             if not future.done():
                 future.set_result(None)
 
-    def _start(self, subscription: Subscription) -> None:
+    def _start(self, subscription: StoredSubscription) -> None:
         task = asyncio.create_task(self._run(subscription), name=f"replay-{subscription.id}")
         self._tasks[subscription.id] = task
         if subscription.dialect == "xquery":
@@ -166,14 +166,14 @@ class Replays:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, subscription: Subscription) -> None:
+    async def _run(self, subscription: StoredSubscription) -> None:
         if subscription.dialect == "xquery":
             await self._replay(subscription)
             return
         async with self._turns:
             await self._replay(subscription)
 
-    async def _replay(self, subscription: Subscription) -> None:
+    async def _replay(self, subscription: StoredSubscription) -> None:
         waited = False
         while True:
             try:
@@ -193,32 +193,34 @@ class Replays:
                 waited = True
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _through(self, subscription: Subscription) -> bool:
+    async def _through(self, subscription: StoredSubscription) -> bool:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
         while True:
-            room = await self._room(subscription)
-            chunk = await self._in_thread(partial(matcher.chunk, self._store, room))
+            remaining = await self._remaining(subscription)
+            chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
             if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
                 return False
             if chunk.replay_next is None:
                 return True
             matcher.position = chunk.replay_next
 
-    async def _follow(self, subscription: Subscription) -> None:
+    async def _follow(self, subscription: StoredSubscription) -> None:
         """Look at messages as they come, until the subscription is not any more what it was."""
         loop, thread = asyncio.get_running_loop(), self._evaluations.thread
         pauses = await self._in_thread(lambda: self._store.pauses(subscription.id))
-        follower = await loop.run_in_executor(thread, Follower, subscription, self._options, self._evaluations, pauses)
+        follower = await loop.run_in_executor(
+            thread, ExternalQueryRunner, subscription, self._options, self._evaluations, pauses
+        )
         while not (follower.is_over and follower.position == follower.stored_at):
             await self._news_from(follower)
             if subscription.id in self._outdated:
                 # Before it is read again: what changes after that is seen, too.
                 self._outdated.discard(subscription.id)
                 return
-            room = await self._room(subscription)
-            await loop.run_in_executor(thread, follower.step, self._store, room)
-            if follower.is_to_be_told:
+            remaining = await self._remaining(subscription)
+            await loop.run_in_executor(thread, follower.step, self._store, remaining)
+            if follower.is_report_due:
                 come_to = follower.position
                 if not await self._write(
                     follower.member,
@@ -231,7 +233,7 @@ class Replays:
                     return
                 follower.was_stored()
 
-    async def _news_from(self, follower: Follower) -> None:
+    async def _news_from(self, follower: ExternalQueryRunner) -> None:
         """Wait until there are messages that it has not seen, or until it is to be told how far it has come.
 
         Nor is there anything to wait for once its subscription has changed.
@@ -240,19 +242,19 @@ class Replays:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(future)
             is_behind = follower.position > follower.stored_at
-            done, _ = await asyncio.wait([future], timeout=TOLD_SECONDS if is_behind else None)
+            done, _ = await asyncio.wait([future], timeout=REPORT_SECONDS if is_behind else None)
             future.cancel()
             if not done:
                 return
 
-    async def _room(self, subscription: Subscription) -> int:
+    async def _remaining(self, subscription: StoredSubscription) -> int:
         """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
-        while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:
+        while await self._in_thread(lambda: self._store.pending_count(subscription.queue_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)
         return max(bound, 1)
 
-    async def _as_stored(self, before: Subscription) -> Subscription | None:
+    async def _as_stored(self, before: StoredSubscription) -> StoredSubscription | None:
         """The subscription as it is now, if its past still is to be seen."""
         now = await self._in_thread(lambda: self._store.subscription(before.tenant_id, before.key))
         if now is None or now.id != before.id or now.replay_next is None or refused_dialect(now.dialect) is not None:
@@ -261,15 +263,15 @@ class Replays:
             return now
         # What came before it was paused is still to be looked at.
         pauses = await self._in_thread(lambda: self._store.pauses(before.id)) if now.dialect == "xquery" else []
-        is_on_its_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
-        return now if is_on_its_way else None
+        is_under_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
+        return now if is_under_way else None
 
 
 class _Matcher:
     """Matches the past against one subscription."""
 
-    def __init__(self, subscription: Subscription, options: HubOptions) -> None:
-        self.member = Member.of(subscription)
+    def __init__(self, subscription: StoredSubscription, options: HubOptions) -> None:
+        self.member = RegisteredSubscription.of(subscription)
         self.position = subscription.replay_next
         self._end = subscription.replay_end or 0
         self._population = TenantPopulation(options.limits)
@@ -279,13 +281,13 @@ class _Matcher:
     def chunk(self, store: Store, most: int) -> _Chunk:
         """What the next messages of the past, at most so many, hold for it."""
         position, most = self.position or 0, min(most, CHUNK_MESSAGES)
-        found = store.messages(
+        result = store.messages(
             self.member.tenant_id, after=position - 1, up_to=self._end, limit=most, bytes_max=CHUNK_BYTES
         )
-        deliveries = self._match(found) if found else []
+        deliveries = self._match(result) if result else []
         # Fewer than asked for may be all that fit: only when nothing comes is the past over.
-        more = bool(found) and found[-1].seq < self._end
-        return _Chunk(deliveries, found[-1].seq + 1 if more else None)
+        more = bool(result) and result[-1].seq < self._end
+        return _Chunk(deliveries, result[-1].seq + 1 if more else None)
 
     def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
         outcomes = self._population.match([message.xml for message in messages])
@@ -296,5 +298,5 @@ class _Matcher:
             for failure in outcome.undecided:
                 logger.warning("message %d cannot be replayed for %d: %s", message.seq, self.member.id, failure.reason)
             payloads = outcome.payloads or [None] * len(outcome.slots)
-            deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+            deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
         return deliveries

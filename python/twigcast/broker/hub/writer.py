@@ -18,12 +18,19 @@ from queue import Empty, SimpleQueue
 from typing import cast
 
 from twigcast.broker.errors import BrokerError, StoreUnavailable
-from twigcast.broker.hub.group import Group, HandOver, Operation, Published
-from twigcast.broker.hub.metrics import Metrics
-from twigcast.broker.hub.options import HubOptions
-from twigcast.broker.hub.population import Member, Population
+from twigcast.broker.hub.commit import CommitGroup, CommitResult, Operation, PublishedMessage
+from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
 from twigcast.broker.hub.publishing import Publish, publish
-from twigcast.broker.model import Delivery, DeliveryId, StoredMessage, Subscription, SubscriptionState, Tenant
+from twigcast.broker.metrics import Metrics
+from twigcast.broker.model import (
+    DeliveryId,
+    QueuedDelivery,
+    StoredMessage,
+    StoredSubscription,
+    SubscriptionState,
+    Tenant,
+)
+from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Store
 from twigcast.errors import TwigcastError
 
@@ -31,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 # There are thousands of these a second, and their constructors take longer than all else that is done with them here.
 _delivery_id = cast("Callable[[tuple[int, int]], DeliveryId]", partial(tuple.__new__, DeliveryId))
-_delivery = cast("Callable[[tuple[object, ...]], Delivery]", partial(tuple.__new__, Delivery))
+_delivery = cast("Callable[[tuple[object, ...]], QueuedDelivery]", partial(tuple.__new__, QueuedDelivery))
 
 
 class Writer:
@@ -49,11 +56,11 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        population: Population,
+        population: BrokerPopulation,
         options: HubOptions,
         metrics: Metrics,
         live: Container[int],
-        hand_over: Callable[[HandOver], None],
+        hand_over: Callable[[CommitResult], None],
     ) -> None:
         self._store = store
         self._population = population
@@ -62,12 +69,12 @@ class Writer:
         self._live = live
         self._hand_over = hand_over
         self._waiting: SimpleQueue[Operation | None] = SimpleQueue()
-        self._room: dict[int, int] = {}
-        self._doubtful: dict[int, Member] = {}
+        self._remaining_by_queue: dict[int, int] = {}
+        self._doubtful: dict[int, RegisteredSubscription] = {}
         """Subscriptions of which store and engine may think differently since a commit failed."""
         self._incomplete = False
         """Whether listeners may have missed something since."""
-        self._untold: list[Member] = []
+        self._untold: list[RegisteredSubscription] = []
         """Subscriptions that are to be read and told of with the next group."""
         self.tenants: dict[int, Tenant] = {}
         """Settings of the tenants; replaced as a whole by the event loop."""
@@ -81,7 +88,7 @@ class Writer:
         """Begin."""
         self._thread.start()
 
-    def put(self, operation: Operation) -> None:
+    def submit(self, operation: Operation) -> None:
         """Let an operation be carried out after those before it."""
         self._waiting.put(operation)
 
@@ -116,7 +123,7 @@ class Writer:
                 return operations, True
         return operations, False
 
-    def _carry_out(self, operations: list[Operation]) -> HandOver:
+    def _carry_out(self, operations: list[Operation]) -> CommitResult:
         """Make operations durable, all that can be; what the event loop is to be told."""
         begun = time.perf_counter()
         remaining = list(operations)
@@ -142,19 +149,19 @@ class Writer:
                 remaining = _without(remaining, current, error)
             else:
                 return self._committed(operations, group, begun)
-        return HandOver(operations)
+        return CommitResult(operations)
 
-    def _group(self, transaction: object) -> Group:
-        return Group(
+    def _group(self, transaction: object) -> CommitGroup:
+        return CommitGroup(
             transaction,  # type: ignore[arg-type]
             self._store,
             self._population,
             self.tenants,
             self._options,
-            self._room,
+            self._remaining_by_queue,
         )
 
-    def _fail(self, operations: Sequence[Operation], error: Exception, group: Group | None) -> None:
+    def _fail(self, operations: Sequence[Operation], error: Exception, group: CommitGroup | None) -> None:
         if group is not None:
             self._doubtful.update((member.id, member) for member in group.touched)
         if not isinstance(error, BrokerError):
@@ -174,24 +181,24 @@ class Writer:
             if stored is None:
                 continue
             # Under the same key there may be another one.
-            known = Member.of(stored)
-            self._untold.append(known)
+            existing = RegisteredSubscription.of(stored)
+            self._untold.append(existing)
             if stored.state is not SubscriptionState.ACTIVE:
-                population.remove(known.id)
-                population.dormant[known.id] = known
+                population.remove(existing.id)
+                population.dormant[existing.id] = existing
                 continue
-            for _, error in population.add([known]):
-                logger.error("the stored subscription %d is refused by the engine: %s", known.id, error)
+            for _, error in population.add([existing]):
+                logger.error("the stored subscription %d is refused by the engine: %s", existing.id, error)
         self._doubtful.clear()
 
     # After the commit
 
-    def _committed(self, operations: list[Operation], group: Group, begun: float) -> HandOver:
+    def _committed(self, operations: list[Operation], group: CommitGroup, begun: float) -> CommitResult:
         self.trouble = None
         if self.on_accepted is not None and group.accepted:
             self.on_accepted(group.accepted)
         self._count(group, time.perf_counter() - begun)
-        over = HandOver(
+        over = CommitResult(
             operations,
             pushed=group.pushed,
             changed=group.changed + self._read_again(group.reread),
@@ -204,7 +211,7 @@ class Writer:
         self._fan_out(group.published, over)
         return over
 
-    def _count(self, group: Group, seconds: float) -> None:
+    def _count(self, group: CommitGroup, seconds: float) -> None:
         metrics, counted = self._metrics, group.counted
         metrics.commits += 1
         for name in ("accepted", "duplicates", "rejected", "deliveries", "undecided", "suspended", "replayed"):
@@ -217,10 +224,10 @@ class Writer:
             metrics.group_messages.observe(counted.accepted)
         metrics.subscriptions = len(self._population)
 
-    def _read_again(self, members: Sequence[Member]) -> list[Subscription]:
+    def _read_again(self, members: Sequence[RegisteredSubscription]) -> list[StoredSubscription]:
         """Subscriptions as they are now, for those who watch; what cannot be read now is told later."""
         self._untold += members
-        found: list[Subscription] = []
+        results: list[StoredSubscription] = []
         while self._untold:
             member = self._untold[-1]
             try:
@@ -230,10 +237,10 @@ class Writer:
                 break
             self._untold.pop()
             if stored is not None and stored.id == member.id:
-                found.append(stored)
-        return found
+                results.append(stored)
+        return results
 
-    def _fan_out(self, published: Sequence[Published], over: HandOver) -> None:
+    def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
         """Deliveries for the lanes that somebody reads.
 
         Who begins to read is live before it looks into the store, and here the commit is over: whatever the order of
@@ -242,17 +249,17 @@ class Writer:
         bound = self._options.listener_deliveries_max
         for item in published:
             message = item.message
-            for (lane_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
-                mine = over.lanes.get(lane_id)
+            for (queue_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
+                mine = over.queues.get(queue_id)
                 if mine is None:
-                    if lane_id not in self._live:
+                    if queue_id not in self._live:
                         continue
-                    mine = over.lanes[lane_id] = []
+                    mine = over.queues[queue_id] = []
                 number = _delivery_id((seq, subscription_id))
                 if len(mine) < bound:
-                    mine.append(_delivery((number, lane_id, key, message, payload, False)))
+                    mine.append(_delivery((number, queue_id, key, message, payload, False)))
                 else:
-                    over.overflown[lane_id] = number
+                    over.overflown[queue_id] = number
 
 
 def _without(operations: list[Operation], current: Sequence[Operation], error: Exception) -> list[Operation]:
@@ -281,7 +288,7 @@ def _in_order(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
                 yield [operation]
 
 
-def _apply(operations: Sequence[Operation], group: Group) -> None:
+def _apply(operations: Sequence[Operation], group: CommitGroup) -> None:
     if isinstance(operations[0], Publish):
         publish(cast("list[Publish]", operations), group)
     else:

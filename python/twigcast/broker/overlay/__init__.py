@@ -6,7 +6,7 @@ joins them to the hub:
 
 - ``settings``: how it is set up, and what is refused;
 - ``receiving``: messages of others on their way into the store, with how far each other broker is known;
-- ``wishes``: what the subscriptions here want from elsewhere;
+- ``interests``: what the subscriptions here want from elsewhere;
 - ``recovery``: what others ask for again;
 - ``service``: all of it together; ``reports``: what is told of it.
 """

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from twigcast.broker.overlay.reports import Report
+from twigcast.broker.overlay.reports import OverlayReport
 from twigcast.broker.overlay.service import Overlay
 from twigcast.overlay.onyx.network.reports import LinkReport
 
@@ -50,13 +50,13 @@ class OverlayCollector:
         return iter(())
 
 
-def _counters(report: Report) -> Iterator[Metric]:
+def _counters(report: OverlayReport) -> Iterator[Metric]:
     received, tallies = report.received, report.tallies
     for name, text, value in (
         ("published", "Messages published here, that others may want.", tallies.published),
         ("stored", "Messages of other brokers that a subscription here matched.", received.stored),
         ("unwanted", "Messages of other brokers that no subscription here matched.", received.unwanted),
-        ("known", "Messages of other brokers that were stored already.", received.known),
+        ("known", "Messages of other brokers that were stored already.", received.already_stored),
         ("reduced", "Times that only a part of a message was passed on.", report.status.counts.get("reduced", 0)),
         ("refused", "Messages of other brokers that are kept as rejected.", received.refused),
         ("transcoded", "Messages that were brought into another form for a neighbour.", report.transcoded),
@@ -82,7 +82,7 @@ def _counters(report: Report) -> Iterator[Metric]:
     yield troubles
 
 
-def _gauges(report: Report) -> Iterator[Metric]:
+def _gauges(report: OverlayReport) -> Iterator[Metric]:
     status = report.status
     for name, text, value in (
         ("brokers", "Brokers that are known to be part of the overlay, this one included.", len(status.peers)),
@@ -91,18 +91,18 @@ def _gauges(report: Report) -> Iterator[Metric]:
         ("sources", "Sources in the catalogue.", report.sources),
         ("waiting_messages", "Messages of other brokers that wait for the store.", report.waiting_messages),
         ("waiting_bytes", "Their bytes.", report.waiting_bytes),
-        ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.wishes_waiting),
+        ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.interests_waiting),
         (
             "wishes_generalised",
             "Subscriptions for which more is asked for than they want: their routing queries would be too large.",
-            report.wishes_generalised,
+            report.interests_generalised,
         ),
         ("missing", "Numbers of messages that are asked for again.", sum(status.gaps.values())),
     ):
         yield GaugeMetricFamily(f"twigcast_overlay_{name}", text, value=value)
 
 
-def _links(report: Report) -> Iterator[Metric]:
+def _links(report: OverlayReport) -> Iterator[Metric]:
     for name, text, value in _OF_LINKS:
         gauge = GaugeMetricFamily(f"twigcast_overlay_link_{name}", text, labels=["peer"])
         for link in report.links:

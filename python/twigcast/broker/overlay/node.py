@@ -9,21 +9,21 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import Message, Recovered, Root, RoutingQuery, Source
+from twigcast.overlay.onyx.content.projection import Projection
+from twigcast.overlay.onyx.messages import OverlayMessage, Recovered, Root, RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.network.driver import OverlayNode
-from twigcast.overlay.onyx.projection import Part
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 
 class Keep(NamedTuple):
-    """To be stored, if a subscription here matches; then :meth:`BrokerNode.stored` is to be called.
+    """To be stored, if a subscription here matches; then :meth:`NodeInterface.stored` is to be called.
 
     Attributes:
         message: What has arrived; `None`: nothing, only that more is known.
         horizons: How far others are known once it is stored.
     """
 
-    message: Message | None
+    message: OverlayMessage | None
     horizons: Mapping[Root, int]
 
 
@@ -32,14 +32,14 @@ class ReadAgain(NamedTuple):
 
     Attributes:
         after, upto: Their numbers: above the first, up to the last.
-        wanted: What the asker wants of them.
-        way: Brokers along which the answer goes, the next one first.
+        interests: What the asker wants of them.
+        route: Brokers along which the answer goes, the next one first.
     """
 
     after: int
     upto: int
-    wanted: RoutingQuery
-    way: tuple[Address, ...]
+    query: RoutingQuery
+    route: tuple[Address, ...]
 
 
 class Break(NamedTuple):
@@ -70,7 +70,7 @@ class Warn(NamedTuple):
 class Learned(NamedTuple):
     """A source of the catalogue is new, or something about it is."""
 
-    source: Source
+    source: SourceEntry
 
 
 class Said(NamedTuple):
@@ -80,28 +80,28 @@ class Said(NamedTuple):
     content: bytes
 
 
-class Branch(NamedTuple):
+class LinkDecision(NamedTuple):
     """What became, or would become, of a message on one link.
 
     Attributes:
         neighbour: The broker at its other end.
         is_child: Whether it lies below this broker in the tree of the message's root.
-        wanted: Routing query, as texts, that lets the message pass; empty: none does.
+        interests: Routing query, as texts, that lets the message pass; empty: none does.
         reduced: The query whose result is sent in place of the message; empty: the message itself is.
     """
 
     neighbour: Address
     is_child: bool
-    wanted: tuple[str, ...]
+    interests: tuple[str, ...]
     reduced: str = ""
 
 
-class Peer(NamedTuple):
+class BrokerInfo(NamedTuple):
     """A broker that is known to be part of the overlay.
 
     Attributes:
         identity: Its number.
-        label: What it says of itself (see `twigcast.overlay.onyx.description`).
+        label: What it says of itself (see `twigcast.overlay.onyx.registry.description`).
         links: Its neighbours and what the links cost.
     """
 
@@ -110,7 +110,7 @@ class Peer(NamedTuple):
     links: tuple[tuple[Address, int], ...]
 
 
-class Status(NamedTuple):
+class NodeStatus(NamedTuple):
     """What is told of a node.
 
     Attributes:
@@ -123,7 +123,7 @@ class Status(NamedTuple):
         flows: By neighbour, messages that were sent to it, and that nobody behind it wanted, since the link began.
     """
 
-    peers: tuple[Peer, ...]
+    peers: tuple[BrokerInfo, ...]
     tables: Mapping[Address, int]
     horizons: Mapping[Root, int]
     gaps: Mapping[Root, int]
@@ -132,39 +132,39 @@ class Status(NamedTuple):
     flows: Mapping[Address, tuple[int, int]] = {}
 
 
-class BrokerNode(OverlayNode, Protocol):
+class NodeInterface(OverlayNode, Protocol):
     """A node of ONYX, from the side of the broker."""
 
-    def published(self, messages: Sequence[Message], upto: int, now: float) -> Effects:
+    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
         """Messages were published here and are durable, with all numbers up to one."""
 
     def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
         """So far others are known in the store."""
 
-    def want(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Part] | None = None
+    def subscribe(
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions here, by key, want this from now on; of the messages, those among `parts` take that part."""
 
-    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
 
     def recovered(self, answer: Recovered, now: float) -> Effects:
         """A piece of what `ReadAgain` asked for is on its way."""
 
-    def describe(self, source: Source, now: float) -> Effects:
+    def describe(self, source: SourceEntry, now: float) -> Effects:
         """A source is new, or something about it is: all brokers are to know."""
 
     def relay(self, target: Address, content: bytes, now: float) -> Effects:
         """Say something to the service of another broker; it may be lost on the way."""
 
-    def matcher(self, query: RoutingQuery) -> Callable[[Message], bool]:
+    def matcher(self, query: RoutingQuery) -> Callable[[OverlayMessage], bool]:
         """Says of messages whether a routing query wants them; for any thread, one at a time."""
 
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         """The number above which some broker may still ask for messages of this one; `None`: there is no other."""
 
-    def branches(self, message: Message) -> list[Branch]:
+    def branches(self, message: OverlayMessage) -> list[LinkDecision]:
         """What becomes of a message on each link, and why."""
 
     def labels(self) -> dict[Address, str]:
@@ -176,7 +176,7 @@ class BrokerNode(OverlayNode, Protocol):
     def reached(self) -> frozenset[Address]:
         """The other brokers that can be reached now."""
 
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """What is told of it."""
 
 
@@ -186,7 +186,7 @@ class NodeSettings(NamedTuple):
     Attributes:
         identity: Its number.
         incarnation: Of this start.
-        label: What it says of itself to others (see `twigcast.overlay.onyx.description`).
+        label: What it says of itself to others (see `twigcast.overlay.onyx.registry.description`).
         last: The last number that it gave.
         horizons: By root, how far it is known in the store.
         bodies: What reads messages in other forms than text.
@@ -205,5 +205,5 @@ class NodeSettings(NamedTuple):
 class MakeNode(Protocol):
     """Makes a node."""
 
-    def __call__(self, settings: NodeSettings) -> BrokerNode:
+    def __call__(self, settings: NodeSettings) -> NodeInterface:
         """It, with nothing sent yet."""

@@ -17,15 +17,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.hub.group import Group, Operation
-from twigcast.broker.hub.population import Outcome, TenantPopulation
-from twigcast.broker.hub.publishing import Name, Publication, at_places
+from twigcast.broker.hub.commit import CommitGroup, Operation
+from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
+from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
 from twigcast.broker.model import Accepted, StoredMessage, Submission
 from twigcast.broker.store.interface import Origin
 from twigcast.errors import MalformedMessage, RejectedMessage
-from twigcast.overlay.onyx.model import Message
-from twigcast.overlay.onyx.parts import read_part
-from twigcast.overlay.onyx.projection import Part, covers, part_of
+from twigcast.overlay.onyx.content.projection import Projection, covers, part_of
+from twigcast.overlay.onyx.content.projection_text import read_part
+from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies
 from twigcast.overlay.onyx.wire.errors import WireError
 
@@ -48,19 +48,20 @@ class _Foreign(Submission):
 
     origin: Origin = field(kw_only=True)
     reduced: str = field(default="", kw_only=True)
-    """The part of the message that this is (see :mod:`twigcast.overlay.onyx.parts`); empty: the whole."""
+    """The part of the message that this is (see :mod:`twigcast.overlay.onyx.content.projection_text`); empty: the
+    whole."""
     refusal: RejectedMessage | None = field(kw_only=True, default=None)
     """Why its body cannot be read in the form in which it came."""
 
 
 @dataclass(slots=True)
-class Counts:
+class ReceiveCounts:
     """What became of messages of others since the start."""
 
     stored: int = 0
     unwanted: int = 0
     """No subscription here matched: the routing query was wider than the subscriptions."""
-    known: int = 0
+    already_stored: int = 0
     """They were stored already."""
     refused: int = 0
     """This broker's engine did not take them; they are among the rejected messages."""
@@ -68,20 +69,20 @@ class Counts:
     """They could not be stored, for no reason that lies in the store; told in the log one by one."""
 
 
-class Receive(Operation):
+class StoreReceived(Operation):
     """Store messages of others, and how far others are known then.
 
     Args:
         messages: In the order of their arrival.
         horizons: By broker.
         at: Time, for the horizons.
-        future: Told the `Counts` of these messages.
+        future: Told the `ReceiveCounts` of these messages.
         bodies: What reads those that come in other forms than text.
     """
 
     def __init__(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[OverlayMessage],
         horizons: dict[int, int],
         at: Callable[[], float],
         future: Future[Any],
@@ -93,7 +94,7 @@ class Receive(Operation):
         self._at = at
         self._bodies = bodies
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: CommitGroup) -> None:
         """Store what a subscription here matches."""
         numbers = {tenant.name: tenant.id for tenant in group.tenants.values()}
         submissions = [
@@ -110,7 +111,7 @@ class Receive(Operation):
             group.transaction.set_horizons(self._horizons, at=self._at())
         self.result = reception.counts
 
-    def _submission(self, message: Message, tenant_id: int, group: Group) -> _Foreign | None:
+    def _submission(self, message: OverlayMessage, tenant_id: int, group: CommitGroup) -> _Foreign | None:
         """A message as it is stored; `None`: no subscription here matches it, as it says itself without its text."""
         body, refusal = message.body, None
         if message.form != TEXT:
@@ -118,7 +119,7 @@ class Receive(Operation):
                 opened = self._bodies.opened(message)
                 population = group.population.of(tenant_id)
                 may_be_unwanted = opened.is_stream and not population.followers
-                if may_be_unwanted and not population.wants(opened.body, opened.dictionary):
+                if may_be_unwanted and not population.matches_stream(opened.body, opened.dictionary):
                     return None
                 body = self._bodies.text(message)
             except RejectedMessage as error:
@@ -137,30 +138,30 @@ class Receive(Operation):
         )
 
 
-class _Reception(Publication):
+class _Reception(PublishRun):
     """Publishing what others have accepted: it is kept only if it is wanted, and not passed on once more."""
 
-    def __init__(self, submissions: Sequence[_Foreign], group: Group) -> None:
+    def __init__(self, submissions: Sequence[_Foreign], group: CommitGroup) -> None:
         super().__init__(submissions, group)
-        self.counts = Counts()
+        self.counts = ReceiveCounts()
         self._origins: list[tuple[int, Origin]] = []
 
-    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, Outcome]]:
+    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
         bodies, outcomes = super()._match(known)
-        for place, submission in enumerate(self._submissions):
+        for position, submission in enumerate(self._submissions):
             if isinstance(submission, _Foreign) and submission.refusal is not None:
-                outcomes[place] = Outcome(error=submission.refusal)
+                outcomes[position] = MatchOutcome(error=submission.refusal)
         return bodies, outcomes
 
     def _duplicate(self, before: Any) -> Accepted:
-        self.counts.known += 1
+        self.counts.already_stored += 1
         return super()._duplicate(before)
 
     def _reject(self, submission: Submission, error: Any) -> Any:
         self.counts.refused += 1
         return super()._reject(submission, error)
 
-    def _accept(self, submission: Submission, body: bytes, outcome: Outcome) -> Accepted:
+    def _accept(self, submission: Submission, body: bytes, outcome: MatchOutcome) -> Accepted:
         assert isinstance(submission, _Foreign)
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
@@ -179,7 +180,7 @@ class _Reception(Publication):
         self._group.transaction.add_origins(self._origins)
 
 
-class Receiver:
+class MessageReceiver:
     """Brings what arrives into the store; lives in the overlay's thread.
 
     Args:
@@ -200,14 +201,14 @@ class Receiver:
         clock: Callable[[], float],
         bodies: Bodies,
     ) -> None:
-        self.counts = Counts()
+        self.counts = ReceiveCounts()
         self._put = put
         self.hub_loop = hub_loop
         self._stored = stored
         self._reading = reading
         self._clock = clock
         self._bodies = bodies
-        self._waiting: list[tuple[Message | None, dict[int, int]]] = []
+        self._waiting: list[tuple[OverlayMessage | None, dict[int, int]]] = []
         self._waiting_bytes = 0
         self._is_reading = True
         self._news = asyncio.Event()
@@ -218,13 +219,13 @@ class Receiver:
         """Messages that wait for the store, and their bytes."""
         return len(self._waiting), self._waiting_bytes
 
-    def add(self, message: Message | None, horizons: dict[int, int]) -> None:
+    def add(self, message: OverlayMessage | None, horizons: dict[int, int]) -> None:
         """Take a message (`None`: nothing but horizons), and how far others are known once it is stored."""
         self._waiting.append((message, horizons))
         if message is not None:
             self._waiting_bytes += len(message.body)
         self._news.set()
-        if self._is_reading and not self._has_room(1):
+        if self._is_reading and not self._can_accept(1):
             self._is_reading = False
             logger.warning("messages of other brokers wait for the store: no more are read for now")
             self._reading(False)
@@ -236,7 +237,7 @@ class Receiver:
             self._news.clear()
             while self._waiting:
                 await self._store(self._next())
-                if not self._is_reading and self._has_room(2):
+                if not self._is_reading and self._can_accept(2):
                     self._is_reading = True
                     self._reading(True)
 
@@ -245,10 +246,10 @@ class Receiver:
         while self._waiting:
             await self._store(self._next())
 
-    def _has_room(self, part: int) -> bool:
+    def _can_accept(self, part: int) -> bool:
         return len(self._waiting) <= WAITING_MESSAGES_MAX // part and self._waiting_bytes <= WAITING_BYTES_MAX // part
 
-    def _next(self) -> list[tuple[Message | None, dict[int, int]]]:
+    def _next(self) -> list[tuple[OverlayMessage | None, dict[int, int]]]:
         size = count = 0
         for message, _ in self._waiting:
             size += 0 if message is None else len(message.body)
@@ -261,7 +262,7 @@ class Receiver:
         self._waiting_bytes -= sum(len(message.body) for message, _ in some if message is not None)
         return some
 
-    async def _store(self, some: list[tuple[Message | None, dict[int, int]]]) -> None:
+    async def _store(self, some: list[tuple[OverlayMessage | None, dict[int, int]]]) -> None:
         """Store some, however long the store does not answer."""
         horizons: dict[int, int] = {}
         for _, later in some:
@@ -280,7 +281,7 @@ class Receiver:
         self._add(counts)
         self._stored(horizons)
 
-    async def _do(self, messages: Sequence[Message], horizons: dict[int, int]) -> Counts:
+    async def _do(self, messages: Sequence[OverlayMessage], horizons: dict[int, int]) -> ReceiveCounts:
         try:
             return await self._ask(messages, horizons)
         except StoreUnavailable:
@@ -288,7 +289,7 @@ class Receiver:
         except Exception as error:
             if len(messages) > 1:
                 # It lies in one of them, for which the others are not to suffer.
-                counts = Counts()
+                counts = ReceiveCounts()
                 for message in messages:
                     _sum(counts, await self._do([message], {}))
                 _sum(counts, await self._do([], horizons))
@@ -297,21 +298,21 @@ class Receiver:
                 raise StoreUnavailable(str(error)) from error
             (lost,) = messages
             logger.error("message %d of broker %d cannot be stored", lost.number, lost.root, exc_info=error)
-            return Counts(lost=1)
+            return ReceiveCounts(lost=1)
 
-    async def _ask(self, messages: Sequence[Message], horizons: dict[int, int]) -> Counts:
+    async def _ask(self, messages: Sequence[OverlayMessage], horizons: dict[int, int]) -> ReceiveCounts:
         """Have the writing thread do it, and wait for the answer, which comes in the hub's event loop."""
-        answer: Future[Counts] = self._loop.create_future()
+        answer: Future[ReceiveCounts] = self._loop.create_future()
 
         def pass_back(done: Future[Any]) -> None:
             self._loop.call_soon_threadsafe(_copy, done, answer)
 
         theirs: Future[Any] = Future(loop=self.hub_loop)
         theirs.add_done_callback(pass_back)
-        self._put(Receive(messages, horizons, self._clock, theirs, self._bodies))
+        self._put(StoreReceived(messages, horizons, self._clock, theirs, self._bodies))
         return await answer
 
-    def _add(self, counts: Counts) -> None:
+    def _add(self, counts: ReceiveCounts) -> None:
         _sum(self.counts, counts)
 
 
@@ -325,12 +326,12 @@ def _copy(done: Future[Any], answer: Future[Any]) -> None:
         answer.set_result(done.result())
 
 
-def _sum(counts: Counts, more: Counts) -> None:
-    for name in Counts.__slots__:
+def _sum(counts: ReceiveCounts, more: ReceiveCounts) -> None:
+    for name in ReceiveCounts.__slots__:
         setattr(counts, name, getattr(counts, name) + getattr(more, name))
 
 
-def _sufficing(outcome: Outcome, reduced: str, population: TenantPopulation) -> Outcome:
+def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation) -> MatchOutcome:
     """What a part of a message is for: those whose results it gives.
 
     The node asks for the whole where a part does not suffice. This is for subscriptions that it had not heard of when
@@ -343,11 +344,11 @@ def _sufficing(outcome: Outcome, reduced: str, population: TenantPopulation) -> 
         taken = _part(query.query, tuple(query.namespaces.items()), query.dialect or "xpath")
         return part is not None and covers(part, taken)
 
-    places = [place for place, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
+    positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
     undecided = [one for one in outcome.undecided if suffices(int(one.key))]
-    return at_places(replace(outcome, undecided=undecided), places)
+    return at_indices(replace(outcome, undecided=undecided), positions)
 
 
 @lru_cache(10_000)
-def _part(query: str, namespaces: tuple[tuple[str, str], ...], dialect: str) -> Part | None:
+def _part(query: str, namespaces: tuple[tuple[str, str], ...], dialect: str) -> Projection | None:
     return part_of(query, dict(namespaces), dialect)

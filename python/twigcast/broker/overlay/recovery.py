@@ -8,7 +8,7 @@ from typing import Final
 
 from twigcast.broker.model import StoredMessage
 from twigcast.broker.store.interface import Store
-from twigcast.overlay.onyx.model import Message, Root
+from twigcast.overlay.onyx.messages import OverlayMessage, Root
 
 MESSAGES_AT_ONCE: Final = 100
 BYTES_AT_ONCE: Final = 1 << 20
@@ -22,12 +22,12 @@ CONTENT_TYPE: Final = "application/xml; charset=utf-8"
 """Of all that is stored: the hub has brought it into this form."""
 
 
-def as_message(root: Root, stored: StoredMessage, tenants: Mapping[int, str]) -> Message | None:
+def as_message(root: Root, stored: StoredMessage, tenants: Mapping[int, str]) -> OverlayMessage | None:
     """A stored message as it goes to other brokers; `None`: its tenant is gone."""
     scope = tenants.get(stored.tenant_id)
     if scope is None:
         return None
-    return Message(
+    return OverlayMessage(
         root,
         stored.seq,
         scope,
@@ -45,8 +45,8 @@ async def read_again(
     after: int,
     upto: int,
     tenants: Callable[[], Mapping[int, str]],
-    make_matcher: Callable[[], Callable[[Message], bool]],
-) -> AsyncIterator[tuple[int, list[Message]]]:
+    make_matcher: Callable[[], Callable[[OverlayMessage], bool]],
+) -> AsyncIterator[tuple[int, list[OverlayMessage]]]:
     """Those of the messages published here that are wanted, in pieces; read and matched in threads.
 
     Args:
@@ -63,15 +63,15 @@ async def read_again(
     Raises:
         StoreUnavailable: The store does not answer.
     """
-    wants = await asyncio.to_thread(make_matcher)
+    matches = await asyncio.to_thread(make_matcher)
 
-    def piece(start: int) -> tuple[int, list[Message]]:
-        found = store.own_messages(after=start, up_to=upto, limit=MESSAGES_AT_ONCE, bytes_max=BYTES_AT_ONCE)
+    def piece(start: int) -> tuple[int, list[OverlayMessage]]:
+        results = store.own_messages(after=start, up_to=upto, limit=MESSAGES_AT_ONCE, bytes_max=BYTES_AT_ONCE)
         names = tenants()
-        messages = [message for stored in found if (message := as_message(root, stored, names)) is not None]
-        wanted = [message._replace(path=(root,)) for message in messages if wants(message)]
-        return (found[-1].seq if found else upto), wanted
+        messages = [message for stored in results if (message := as_message(root, stored, names)) is not None]
+        required = [message._replace(path=(root,)) for message in messages if matches(message)]
+        return (results[-1].seq if results else upto), required
 
     while after < upto:
-        after, wanted = await asyncio.to_thread(piece, after)
-        yield after, wanted
+        after, requested = await asyncio.to_thread(piece, after)
+        yield after, requested

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twigcast.broker.overlay.node import Branch, Status
-from twigcast.broker.overlay.receiving import Counts
+from twigcast.broker.overlay.node import LinkDecision, NodeStatus
+from twigcast.broker.overlay.receiving import ReceiveCounts
 from twigcast.broker.overlay.registry.registrar import RegistryReport
-from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
+from twigcast.overlay.onyx.network.reports import DialReport, LinkFault, LinkReport
 
 
 @dataclass(slots=True)
-class Tallies:
+class TrafficTotals:
     """What was passed on since the start."""
 
     published: int = 0
@@ -25,7 +25,7 @@ class Tallies:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class OverlayReport:
     """How the overlay looks from here."""
 
     name: str
@@ -34,12 +34,12 @@ class Report:
     where: str
     links: list[LinkReport]
     dials: list[DialReport]
-    troubles: list[Trouble]
+    troubles: list[LinkFault]
     trouble_counts: dict[str, int]
-    status: Status
+    status: NodeStatus
     names: dict[int, str]
-    received: Counts
-    tallies: Tallies
+    received: ReceiveCounts
+    tallies: TrafficTotals
     transcoded: int
     """Messages brought into another form for a neighbour."""
     damaged: int
@@ -48,8 +48,8 @@ class Report:
     """Messages that went as text, since they would be over a limit in the form that was agreed on."""
     waiting_messages: int
     waiting_bytes: int
-    wishes_waiting: int
-    wishes_generalised: int
+    interests_waiting: int
+    interests_generalised: int
     wide_scopes: frozenset[str]
     registry: RegistryReport
     sources: int
@@ -63,7 +63,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MessageRoute:
     """The way of a message through the overlay."""
 
     root: str
@@ -72,5 +72,5 @@ class Way:
     """Its number there."""
     passed: list[str]
     """The brokers that it passed, this one last."""
-    branches: list[tuple[str, Branch]]
+    branches: list[tuple[str, LinkDecision]]
     """By name of the neighbour, what became, or would become, of it on each link."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from twigcast.broker.delivery.backoff import parse_retry_after
-from twigcast.broker.delivery.outgoing import Answer, Outgoing, RequestFailed, gunzip
+from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed, gunzip
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import Source, Submission
-from twigcast.broker.service import Broker
+from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.entries import ID_CHARACTERS_MAX, charset_of, cut_entries, digest_id, is_feed
 from twigcast.broker.sources.listing import find_links, name_in_folder
 from twigcast.errors import MalformedMessage
@@ -108,7 +108,7 @@ class Poll:
         limits: What the poll may bring.
     """
 
-    def __init__(self, source: Source, broker: Broker, outgoing: Outgoing, limits: PollLimits) -> None:
+    def __init__(self, source: Source, broker: BrokerInterface, outgoing: HttpClient, limits: PollLimits) -> None:
         self._source = source
         self._url = source.url or ""
         self._broker = broker
@@ -213,7 +213,7 @@ class Poll:
 
     # Both -----------------------------------------------------------------------------------------------------------
 
-    async def _fetch_if_changed(self) -> Answer | None:
+    async def _fetch_if_changed(self) -> HttpResponse | None:
         """The feed or listing, if it is not what it was."""
         headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
         if self._state.get("etag"):
@@ -230,7 +230,7 @@ class Poll:
             raise _Failed(f"the server answered with status {answer.status}", retry_after)
         return answer
 
-    def _remember(self, answer: Answer) -> None:
+    def _remember(self, answer: HttpResponse) -> None:
         """Ask next time only for what differs from this answer, all of which has been dealt with."""
         self._state["etag"] = answer.headers.get("etag")
         self._state["last_modified"] = answer.headers.get("last-modified")

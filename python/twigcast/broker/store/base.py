@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from twigcast.broker.model import DeliveryId, ErrorRecord
-from twigcast.broker.store.database import Counters, Database, Params, Row, Session
+from twigcast.broker.store.database import Database, DatabaseSession, Params, Row, StoredCounters
 
 T = TypeVar("T")
 
@@ -24,9 +24,9 @@ class Memory:
     """What an open store knows without asking the database."""
 
     def __init__(self) -> None:
-        self.some_revived = False
+        self.has_redriven = False
         """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
-        self.lanes_set_aside: set[int] = set()
+        self.queues_set_aside: set[int] = set()
         """Lanes that may have deliveries set aside; no other lane has."""
 
 
@@ -52,10 +52,10 @@ class Reads:
 class Writes(ABC):
     """Changes, in one transaction."""
 
-    def __init__(self, session: Session, memory: Memory) -> None:
+    def __init__(self, session: DatabaseSession, memory: Memory) -> None:
         self.session = session
         self.memory = memory
-        self.counters = Counters(session)
+        self.counters = StoredCounters(session)
         self.marks: dict[int, int] = {}
         """Marks of lanes that are to be moved by :meth:`save_marks`, all at once."""
 
@@ -72,5 +72,5 @@ class Writes(ABC):
         """Store what went wrong for single subscriptions."""
 
     @abstractmethod
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge single deliveries of a lane."""

@@ -18,7 +18,7 @@ INTEGER_MAX: Final = (1 << 63) - 1
 """The largest integer that both databases hold; a larger sequence number or id denotes nothing."""
 
 
-class Session(Protocol):
+class DatabaseSession(Protocol):
     """Statements in one transaction, or one reader's look at what is committed."""
 
     locking: str
@@ -50,10 +50,10 @@ class Database(Protocol):
 
     url: str
 
-    def read(self, work: Callable[[Session], T]) -> T:
+    def read(self, work: Callable[[DatabaseSession], T]) -> T:
         """Do some reading. It may be done again when the connection is lost on the way."""
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[DatabaseSession]:
         """A transaction, durable after a block that ends without an error."""
 
     def size(self) -> int:
@@ -69,13 +69,13 @@ class Database(Protocol):
         """Give back everything, the lock included."""
 
 
-class Counters:
+class StoredCounters:
     """Numbers given out and sums kept, in one table: read at first use in a transaction, written at its end.
 
     There is one writer, so that ids are taken without asking the database for each; an id is never given twice.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._session = session
         self._values: dict[str, int] = {}
         self._changed: set[str] = set()

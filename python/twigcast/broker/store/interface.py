@@ -29,20 +29,20 @@ from typing import Any, NamedTuple, Protocol
 
 from twigcast.broker.model import (
     DeadLetter,
-    Delivery,
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
     NewDelivery,
     NewQuery,
     NewSubscription,
-    RejectedMessage,
+    QueuedDelivery,
+    RejectedRecord,
     Scope,
     Source,
     SourceKind,
     StoredMessage,
+    StoredSubscription,
     Submission,
-    Subscription,
     SubscriptionState,
     Tenant,
     Token,
@@ -58,7 +58,7 @@ class Pause(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LaneState:
+class QueueState:
     """The state of one lane."""
 
     id: int
@@ -69,7 +69,7 @@ class LaneState:
 
 
 @dataclass(frozen=True, slots=True)
-class LanePosition:
+class QueuePosition:
     """Where reading of a lane goes on: after this delivery."""
 
     seq: int
@@ -104,7 +104,7 @@ class Statistics:
     messages: int
     rejected: int
     subscriptions: int
-    lanes: int
+    queues: int
     pending: int
     dead_letters: int
     bytes: int
@@ -152,7 +152,7 @@ class Origin:
     root: int
     number: int
     """Its number there."""
-    way: tuple[int, ...]
+    route: tuple[int, ...]
     """The brokers that it passed."""
 
 
@@ -164,7 +164,7 @@ class Transaction(Protocol):
     def next_seq(self) -> int:
         """The sequence number that the next message will get."""
 
-    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
         """Those of the submissions that were accepted before: by tenant id, source and message id. Bodies are empty."""
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
@@ -183,10 +183,10 @@ class Transaction(Protocol):
 
     # Lanes
 
-    def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
+    def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
         """Move the mark of a lane forward; never back."""
 
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge single deliveries, in any order, and let the mark follow. Unknown ones are passed over.
 
         Where they are the first that are pending, only the mark is written.
@@ -194,7 +194,7 @@ class Transaction(Protocol):
 
     # Subscriptions
 
-    def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[Subscription | Exception]:
+    def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[StoredSubscription | Exception]:
         """Store subscriptions and the lanes they need.
 
         A :class:`~twigcast.broker.errors.Conflict` stands in place of each whose key is taken, whose subscriber cannot
@@ -209,10 +209,10 @@ class Transaction(Protocol):
         namespaces: Mapping[str, str],
         dialect: str,
         delivery: DeliverySettings,
-    ) -> Subscription:
+    ) -> StoredSubscription:
         """Give a subscription another query and delivery; its lane and what is pending stay."""
 
-    def replace_queries(self, new: Sequence[NewQuery]) -> list[Subscription]:
+    def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
         """Give many subscriptions, none twice, other queries; as they are then, those that are there, in any order."""
 
     def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
@@ -244,7 +244,7 @@ class Transaction(Protocol):
 
     # Pushing
 
-    def set_attempts(self, lane_id: int, attempts: Attempts | None) -> None:
+    def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
         """Remember how often the first delivery of a lane was tried; ``None``: nothing is left to remember."""
 
     def add_websub_request(self, request: WebSubRequest) -> int:
@@ -255,10 +255,10 @@ class Transaction(Protocol):
 
     # Dead letters
 
-    def bury(self, deliveries: Sequence[tuple[Delivery, int, str]], *, at: float) -> list[int]:
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         """Move deliveries (each with the attempts made and the reason) to the dead letters and acknowledge them."""
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[Delivery]:
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again.
 
         What is finished is to be acknowledged one by one (:meth:`acknowledge`). Until then the store keeps the dead
@@ -413,43 +413,45 @@ class Store(Protocol):
 
     def rejected(
         self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
-    ) -> list[RejectedMessage]:
+    ) -> list[RejectedRecord]:
         """Rejected messages, newest first; after one of them, oldest first."""
 
-    def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedMessage | None:
+    def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedRecord | None:
         """One of them."""
 
     # Lanes
 
-    def lane(self, tenant_id: int, subscriber: str) -> LaneState | None:
+    def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
         """A lane by its subscriber's name."""
 
     def pending(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
-        after: LanePosition | None = None,
+        after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
-    ) -> list[Delivery]:
+    ) -> list[QueuedDelivery]:
         """What a lane has pending, in order: up to ``limit`` deliveries and about ``bytes_max`` bytes, at least one.
 
         Deliveries of one message share their :class:`StoredMessage`. ``redelivered`` is not set here.
         """
 
-    def pending_count(self, lane_id: int) -> int:
+    def pending_count(self, queue_id: int) -> int:
         """How many deliveries a lane has pending."""
 
-    def recent_deliveries(self, subscription_id: int, limit: int, *, before_seq: int | None = None) -> list[Delivery]:
+    def recent_deliveries(
+        self, subscription_id: int, limit: int, *, before_seq: int | None = None
+    ) -> list[QueuedDelivery]:
         """The latest deliveries of a subscription (before a message), acknowledged or not, newest first."""
 
-    def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
+    def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
         """Those of the lanes that have something pending."""
 
     # Pushing
 
-    def attempts(self, lane_id: int) -> Attempts | None:
+    def attempts(self, queue_id: int) -> Attempts | None:
         """How often the first delivery of a lane was tried, where it failed before."""
 
     def websub_requests(self) -> list[tuple[int, WebSubRequest]]:
@@ -457,10 +459,10 @@ class Store(Protocol):
 
     # Subscriptions
 
-    def subscription(self, tenant_id: int, key: str) -> Subscription | None:
+    def subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
         """A subscription by its key."""
 
-    def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, Subscription]:
+    def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
         """Subscriptions by their keys, those that are there."""
 
     def subscriptions(
@@ -473,14 +475,14 @@ class Store(Protocol):
         subscriber: str | None = None,
         containing: str | None = None,
         state: SubscriptionState | None = None,
-    ) -> list[Subscription]:
+    ) -> list[StoredSubscription]:
         """Subscriptions of a tenant in order of their keys: of one subscriber, in one state, or with a text in them.
 
         With ``before_key`` back from there, the last key first.
         ``containing`` looks in key and query, whatever the case of ASCII letters; it reads all that lie between.
         """
 
-    def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[Subscription]:
+    def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[StoredSubscription]:
         """All subscriptions of all tenants, in a stream: a million takes a few seconds.
 
         With ``pushed_only`` those whose deliveries are not pulled: webhooks and WebSub.

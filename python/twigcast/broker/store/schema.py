@@ -29,7 +29,7 @@ import secrets
 from typing import Final
 
 from twigcast.broker.errors import StoreDamaged
-from twigcast.broker.store.database import Session
+from twigcast.broker.store.database import DatabaseSession
 
 WORDS: Final = {
     "sqlite": {
@@ -169,7 +169,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 CURRENT: Final = len(MIGRATIONS)
 
 
-def migrate(session: Session, version: int, dialect: str, url: str) -> int:
+def migrate(session: DatabaseSession, version: int, dialect: str, url: str) -> int:
     """Bring a store to the current version, in the transaction of the session.
 
     Args:

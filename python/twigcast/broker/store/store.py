@@ -11,17 +11,17 @@ from twigcast.broker.store.base import Memory
 from twigcast.broker.store.database import Database
 from twigcast.broker.store.dead_letters import DeadLetterReads, DeadLetterWrites
 from twigcast.broker.store.interface import Store, Transaction
-from twigcast.broker.store.lanes import LaneReads, LaneWrites
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.pauses import PauseReads, PauseWrites
 from twigcast.broker.store.pushing import PushReads, PushWrites
+from twigcast.broker.store.queues import QueueReads, QueueWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 
 
 class SqlTransaction(
     MessageWrites,
-    LaneWrites,
+    QueueWrites,
     PauseWrites,
     PushWrites,
     DeadLetterWrites,
@@ -42,7 +42,7 @@ class SqlTransaction(
 
 class SqlStore(
     MessageReads,
-    LaneReads,
+    QueueReads,
     PauseReads,
     PushReads,
     DeadLetterReads,
@@ -65,7 +65,7 @@ class SqlStore(
         if exclusive:
             with database.writing() as session:
                 session.execute("UPDATE dead_letters SET revived = 0 WHERE revived = 1")
-        self.memory.lanes_set_aside.update(lane for (lane,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
+        self.memory.queues_set_aside.update(queue for (queue,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:

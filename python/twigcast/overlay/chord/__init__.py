@@ -6,6 +6,6 @@
 - `maintenance`: join, stabilise, leave, failures; `replication`: copies and recovery
 - `indexing`: subscribing; `publication`: the recursive method; `iterative`: the iterative method
 - `matching`, `meeting`: predicates, and branching queries; `shedding`: hot states
-- `build`: converged rings; `scenario`: traces run against a ring
-- `tally`: the same measures without exchanging messages, for millions of queries
+
+Rings in simulation are in `twigcast.lab.overlays.chord`.
 """

@@ -14,14 +14,14 @@ from twigcast.overlay.chord import (
     shedding_messages,
 )
 from twigcast.overlay.chord.peer import Peer, on_located, on_routed
-from twigcast.overlay.core import Routed
+from twigcast.overlay.core import KeyRoutedMessage
 
 Peer.handlers = {
-    Routed: on_routed,
+    KeyRoutedMessage: on_routed,
     messages.Branched: publication.on_branched,
     messages.Collected: iterative.on_collected,
     messages.Expanded: iterative.on_expanded,
-    messages.Found: maintenance.on_found,
+    messages.SuccessorReply: maintenance.on_successor_reply,
     messages.GetNeighbours: maintenance.on_get_neighbours,
     messages.Indexed: indexing.on_indexed,
     messages.Leave: maintenance.on_leave,
@@ -53,7 +53,7 @@ Peer.keyed = {
     messages.PruneEdge: indexing.on_prune_edge,
     messages.RecExpand: publication.on_rec_expand,
     messages.Replicate: replication.on_routed_replicate,
-    shedding_messages.CopyWanted: shedding.on_copy_wanted,
+    shedding_messages.CopyRequest: shedding.on_copy_request,
     shedding_messages.Release: shedding.on_release,
     shedding_messages.Shed: shedding.on_shed,
 }
@@ -63,13 +63,13 @@ Peer.timer_handlers = {
     "publication": publication.on_publication_timer,
     "repair": indexing.on_repair_timer,
     "stabilise": maintenance.on_stabilise_timer,
-    "wish": indexing.send_wish,
+    "wish": indexing.send_request,
 }
 
 Peer.on_lost_node = maintenance.on_lost_node  # type: ignore[assignment]
 
 Peer.lost_handlers = {
-    Routed: maintenance.on_lost_routed,
+    KeyRoutedMessage: maintenance.on_lost_routed,
     messages.PartMatch: meeting.on_lost_part_match,
     messages.Replicate: replication.on_lost_replicate,
 }

@@ -22,9 +22,9 @@ from twigcast.overlay.chord.messages import (
     PruneEdge,
     Subscribed,
 )
-from twigcast.overlay.chord.peer import Peer, Wish
+from twigcast.overlay.chord.peer import Peer, SubscriptionRequest
 from twigcast.overlay.chord.states import Claim, Registration, State, Subscription
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
 from twigcast.query import Path
 
@@ -38,35 +38,35 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
-    _wish(peer, Subscription(peer.address, key), linear_parts(query), present=True)
+    _request(peer, Subscription(peer.address, key), linear_parts(query), present=True)
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
-    wish = peer.wishes.get(Subscription(peer.address, key))
-    if wish is not None and wish.present:
-        _wish(peer, Subscription(peer.address, key), wish.parts, present=False)
+    interest = peer.requests.get(Subscription(peer.address, key))
+    if interest is not None and interest.present:
+        _request(peer, Subscription(peer.address, key), interest.parts, present=False)
 
 
-def _wish(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
-    peer.wishes[subscription] = Wish(parts, peer.now, present, frozenset(), 0)
-    send_wish(peer, subscription, peer.now)
+def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+    peer.requests[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
+    send_request(peer, subscription, peer.now)
 
 
-def send_wish(peer: Peer, subscription: Subscription, time: float) -> None:
+def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
     """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
-    wish = peer.wishes.get(subscription)
-    if wish is None or wish.time != time or len(wish.confirmed) == len(wish.parts):
+    interest = peer.requests.get(subscription)
+    if interest is None or interest.time != time or len(interest.confirmed) == len(interest.parts):
         return
-    if wish.attempts >= peer.settings.attempts_max:
+    if interest.attempts >= peer.settings.attempts_max:
         peer.deliver(GaveUp(f"subscribe {subscription.key}", "the overlay did not confirm it"))
         return
-    peer.wishes[subscription] = wish._replace(attempts=wish.attempts + 1)
-    plan = tuple((part.parent, part.anchor) for part in wish.parts) if len(wish.parts) > 1 else ()
-    for number, part in enumerate(wish.parts):
-        if number not in wish.confirmed:
+    peer.requests[subscription] = interest._replace(attempts=interest.attempts + 1)
+    plan = tuple((part.parent, part.anchor) for part in interest.parts) if len(interest.parts) > 1 else ()
+    for number, part in enumerate(interest.parts):
+        if number not in interest.confirmed:
             claim = Claim(subscription, number, plan)
-            query = IndexQuery(part.labels, part.predicates, claim, 0, time, wish.present)
+            query = IndexQuery(part.labels, part.predicates, claim, 0, time, interest.present)
             peer.route_to_key("start", query)
     if peer.settings.maintain:
         peer.set_timer(peer.settings.confirm_delay, ("wish", subscription, time))
@@ -75,17 +75,17 @@ def send_wish(peer: Peer, subscription: Subscription, time: float) -> None:
 def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
     """One part of a subscription has been noted."""
     subscription = message.claim.subscription
-    wish = peer.wishes.get(subscription)
-    if wish is None or wish.time != message.time or message.claim.part in wish.confirmed:
+    interest = peer.requests.get(subscription)
+    if interest is None or interest.time != message.time or message.claim.part in interest.confirmed:
         return
-    wish = peer.wishes[subscription] = wish._replace(confirmed=wish.confirmed | {message.claim.part})
-    if len(wish.confirmed) == len(wish.parts):
-        peer.deliver(Subscribed(subscription, wish.present))
-        if not wish.present:
-            del peer.wishes[subscription]
+    interest = peer.requests[subscription] = interest._replace(confirmed=interest.confirmed | {message.claim.part})
+    if len(interest.confirmed) == len(interest.parts):
+        peer.deliver(Subscribed(subscription, interest.present))
+        if not interest.present:
+            del peer.requests[subscription]
 
 
-def on_index_query(peer: Peer, routed: Routed) -> None:
+def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
     """The walk arrives at the owner of its state."""
     query: IndexQuery = routed.payload
     state = peer.store.ensure(key_of(query.labels[: query.depth]))
@@ -112,16 +112,16 @@ def _note_fragment(state: State, query: IndexQuery, registration: Registration, 
     """Update the copies of the states within reach of this one on the query's path."""
     consumed = 0
     labels = query.labels
-    for place in range(query.depth, len(labels)):
-        if labels[place] != EPSILON:
+    for position in range(query.depth, len(labels)):
+        if labels[position] != EPSILON:
             if consumed == levels:
                 return
             consumed += 1
-        copy = state.copy_of(key_of(labels[: place + 1]))
-        if place + 1 == len(labels):
+        copy = state.copy_of(key_of(labels[: position + 1]))
+        if position + 1 == len(labels):
             copy.register(query.predicates, query.claim, registration)
         elif query.present:
-            copy.edges[labels[place + 1]] = max(abs(copy.edges.get(labels[place + 1], 0)), query.time, 1e-9)
+            copy.edges[labels[position + 1]] = max(abs(copy.edges.get(labels[position + 1], 0)), query.time, 1e-9)
 
 
 def _finish_walk(peer: Peer, state: State, answer: Indexed) -> None:
@@ -149,7 +149,7 @@ def _split_key(key: str) -> tuple[str, str, str]:
     return key.rpartition("/")
 
 
-def on_prune_edge(peer: Peer, routed: Routed) -> None:
+def on_prune_edge(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A child is empty: drop the edge unless a query has passed it since, or lately."""
     message: PruneEdge = routed.payload
     state = peer.store.get(message.parent)
@@ -182,7 +182,7 @@ def _holders_of_copies(key: str, levels: int) -> list[str]:
         key = parent
 
 
-def on_edge_pruned(peer: Peer, routed: Routed) -> None:
+def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
     """The edge to an empty state is gone: the state may go, too, here and at its other holders."""
     message: EdgePruned = routed.payload
     state = peer.store.get(message.key)
@@ -194,7 +194,7 @@ def on_edge_pruned(peer: Peer, routed: Routed) -> None:
             del peer.store.states[message.key]
 
 
-def on_copy_edge_gone(peer: Peer, routed: Routed) -> None:
+def on_copy_edge_gone(peer: Peer, routed: KeyRoutedMessage) -> None:
     """An edge of a copied state is gone. It stays if a query walked here lately and may be making it anew.
 
     An edge left over costs a message now and then, a missing one would lose matches: hence the caution.

@@ -19,7 +19,7 @@ from twigcast.overlay.chord.messages import (
 )
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.states import Claim, Registration, State
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate
 
@@ -82,7 +82,7 @@ def _ask(peer: Peer, iteration: Iteration, element: int, keys: list[str]) -> Non
         peer.route_to_key(key, ExpandState(key, label, token))
 
 
-def on_expand_state(peer: Peer, routed: Routed) -> None:
+def on_expand_state(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Say which states follow, and whom this one accepts."""
     message: ExpandState = routed.payload
     peer.filtering_load += 1
@@ -91,7 +91,7 @@ def on_expand_state(peer: Peer, routed: Routed) -> None:
     peer.send(routed.origin, Expanded(message.token, targets, _accepted(state), routed.hops))
 
 
-def on_collect(peer: Peer, routed: Routed) -> None:
+def on_collect(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Say whom a state accepts."""
     message: CollectAccepted = routed.payload
     state = peer.store.get(message.key)

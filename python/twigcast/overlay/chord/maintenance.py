@@ -20,7 +20,6 @@ from twigcast.overlay.chord import replication
 from twigcast.overlay.chord.identifiers import Ref, identifier_of_address
 from twigcast.overlay.chord.messages import (
     FindSuccessor,
-    Found,
     GaveUp,
     GetNeighbours,
     Join,
@@ -30,11 +29,12 @@ from twigcast.overlay.chord.messages import (
     NotifyPredecessor,
     Ping,
     Refuse,
+    SuccessorReply,
     Suspected,
     Welcome,
 )
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 
 #: Token of the question that looks for a nearer successor in what may be another ring.
 _MERGE = -1
@@ -63,7 +63,7 @@ def try_join(peer: Peer) -> None:
         return
     seed = peer.seeds[peer.joining % len(peer.seeds)]
     peer.joining += 1
-    peer.send_once(seed, Routed(peer.ref.identifier, Join(peer.ref), peer.address))
+    peer.send_once(seed, KeyRoutedMessage(peer.ref.identifier, Join(peer.ref), peer.address))
     peer.set_timer(peer.settings.stabilise_period, "join")
 
 
@@ -74,7 +74,7 @@ def is_genuine(peer: Peer, ref: Ref) -> bool:
     return peer.ref.identifier != identifier_of_address(peer.address, peer.settings.bits)
 
 
-def on_join(peer: Peer, routed: Routed) -> None:
+def on_join(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A new node wants the places before it that are this node's so far."""
     ref: Ref = routed.payload.ref
     if ref.address == peer.address:
@@ -148,7 +148,7 @@ def on_stabilise_timer(peer: Peer) -> None:
     if predecessor is not None and predecessor.address != peer.address:
         peer.send(predecessor.address, Ping())
     fix_finger(peer)
-    _look_for_another_ring(peer)
+    _search_another_ring(peer)
     replication.recover(peer)
     peer.release_waiting()
 
@@ -213,8 +213,8 @@ def on_notify(peer: Peer, sender: Address, message: NotifyPredecessor) -> None:
     ref = message.ref
     if not peer.active or not is_genuine(peer, ref) or ref.address == peer.address:
         return
-    known = table.predecessor
-    if known is None or known.address == peer.address or _is_nearer(peer, ref, known):
+    existing = table.predecessor
+    if existing is None or existing.address == peer.address or _is_nearer(peer, ref, existing):
         set_predecessor(peer, ref)
         if table.successor.address == peer.address:
             table.add_successor(ref)
@@ -251,16 +251,16 @@ def fix_finger(peer: Peer) -> None:
             peer.table.set_finger((peer.ref.identifier + 1) % (1 << peer.settings.bits), peer.table.successor)
             peer.next_finger = gap.bit_length()
         return
-    peer.route(Routed(start, FindSuccessor(peer.next_finger), peer.address))
+    peer.route(KeyRoutedMessage(start, FindSuccessor(peer.next_finger), peer.address))
     peer.next_finger += 1
 
 
-def on_find_successor(peer: Peer, routed: Routed) -> None:
+def on_find_successor(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Answer for a place."""
-    peer.send_once(routed.origin, Found(routed.payload.token, peer.ref, routed.hops))
+    peer.send_once(routed.origin, SuccessorReply(routed.payload.token, peer.ref, routed.hops))
 
 
-def on_found(peer: Peer, sender: Address, message: Found) -> None:
+def on_successor_reply(peer: Peer, sender: Address, message: SuccessorReply) -> None:
     """A finger, or a nearer successor from another ring."""
     if not peer.active or not is_genuine(peer, message.ref):
         return
@@ -281,7 +281,7 @@ def on_found(peer: Peer, sender: Address, message: Found) -> None:
         fix_finger(peer)
 
 
-def _look_for_another_ring(peer: Peer) -> None:
+def _search_another_ring(peer: Peer) -> None:
     """Ask a node that was once unreachable who follows this one: after a partition it knows another ring."""
     forgotten = peer.table.forgotten
     if not forgotten:
@@ -289,8 +289,8 @@ def _look_for_another_ring(peer: Peer) -> None:
     address, ref = next(iter(forgotten.items()))
     del forgotten[address]
     forgotten[address] = ref
-    place = (peer.ref.identifier + 1) % (1 << peer.settings.bits)
-    peer.send_once(address, Routed(place, FindSuccessor(_MERGE), peer.address))
+    position = (peer.ref.identifier + 1) % (1 << peer.settings.bits)
+    peer.send_once(address, KeyRoutedMessage(position, FindSuccessor(_MERGE), peer.address))
 
 
 # Leaving and failing.
@@ -335,17 +335,17 @@ def on_leave(peer: Peer, sender: Address, message: Leave) -> None:
 
 def on_lost_node(peer: Peer, address: Address) -> None:
     """A node does not answer."""
-    known = peer.table.forget(address)
-    for identifier in [place for place, owner in peer.cache.items() if owner == address]:
+    existing = peer.table.forget(address)
+    for identifier in [position for position, owner in peer.cache.items() if owner == address]:
         del peer.cache[identifier]
     replication.on_replica_lost(peer, address)
-    if known and peer.active:
+    if existing and peer.active:
         stabilise(peer)
         replication.recover(peer)
         replication.push_to_replicas(peer)
 
 
-def on_lost_routed(peer: Peer, address: Address, routed: Routed) -> None:
+def on_lost_routed(peer: Peer, address: Address, routed: KeyRoutedMessage) -> None:
     """A routed message did not get through: the table has forgotten the node, so another way is found."""
     peer.route(routed._replace(final=False))
 

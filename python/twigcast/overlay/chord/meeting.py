@@ -12,7 +12,7 @@ from __future__ import annotations
 from twigcast.overlay.chord.messages import Branched, Notify, PartMatch
 from twigcast.overlay.chord.peer import REMEMBERED_PUBLICATIONS, Peer
 from twigcast.overlay.chord.states import Claim, Subscription
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 
 #: Meetings of one publication that a peer keeps open, on average.
 _MEETINGS = 64
@@ -81,7 +81,7 @@ def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
         peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))
 
 
-def on_routed_part_match(peer: Peer, routed: Routed) -> None:
+def on_routed_part_match(peer: Peer, routed: KeyRoutedMessage) -> None:
     """The same, arrived through the ring."""
     on_part_match(peer, routed.origin, routed.payload)
 

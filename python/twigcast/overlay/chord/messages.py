@@ -32,7 +32,7 @@ class FindSuccessor(NamedTuple):
 
 
 @carries(Traffic.MAINTENANCE)
-class Found(NamedTuple):
+class SuccessorReply(NamedTuple):
     """The answer, with the hops the question took."""
 
     token: int

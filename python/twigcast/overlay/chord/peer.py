@@ -17,14 +17,14 @@ from twigcast.overlay.chord.messages import Located
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.chord.states import State, StateStore, Subscription
 from twigcast.overlay.chord.table import RoutingTable
-from twigcast.overlay.core import Address, Handler, Node, Routed
+from twigcast.overlay.core import Address, Handler, KeyRoutedMessage, ProtocolNode
 from twigcast.overlay.paths import LinearPart
 
 #: Publications whose notifications a peer remembers, to drop repeats.
 REMEMBERED_PUBLICATIONS = 256
 
 
-class Wish(NamedTuple):
+class SubscriptionRequest(NamedTuple):
     """A subscription of this peer's application: the parts, when it was made or withdrawn, and what is confirmed."""
 
     parts: tuple[LinearPart, ...]
@@ -49,14 +49,14 @@ class Arriving(NamedTuple):
     asked: float
 
 
-class Peer(Node):
+class Peer(ProtocolNode):
     """One place on the ring."""
 
     __slots__ = (
         "active",
         "arriving",
         "cache",
-        "copies_known",
+        "copy_counts",
         "filtering_load",
         "held",
         "iterations",
@@ -69,6 +69,7 @@ class Peer(Node):
         "pulled_at",
         "pulls",
         "replica_ranges",
+        "requests",
         "seeds",
         "settings",
         "store",
@@ -78,11 +79,10 @@ class Peer(Node):
         "waiting",
         "window",
         "window_total",
-        "wishes",
         "writes",
     )
 
-    keyed: ClassVar[dict[type, Callable[[Any, Routed], None]]] = {}
+    keyed: ClassVar[dict[type, Callable[[Any, KeyRoutedMessage], None]]] = {}
     timer_handlers: ClassVar[dict[str, Callable[..., None]]] = {}
     lost_handlers: ClassVar[dict[type, Callable[[Any, Address, Any], None]]] = {}
     on_lost_node: Callable[[Address], None]
@@ -101,7 +101,7 @@ class Peer(Node):
         self.tokens = 0
         self.next_finger = 0
         #: Routed messages for places whose states are not all here yet.
-        self.waiting: list[Routed] = []
+        self.waiting: list[KeyRoutedMessage] = []
         #: Nodes whose answers to `Pull` are missing, and when they were asked.
         self.pulls: dict[int, set[Address]] = {}
         self.pulled_at = 0.0
@@ -112,7 +112,7 @@ class Peer(Node):
         self.writes: dict[int, Write] = {}
         self.cache: OrderedDict[int, Address] = OrderedDict()
         #: Hot states of others: key -> number of extra copies.
-        self.copies_known: dict[str, int] = {}
+        self.copy_counts: dict[str, int] = {}
         #: Copies of others' hot states held here.
         self.held: dict[tuple[str, int], State] = {}
         self.arriving: dict[tuple[str, int], Arriving] = {}
@@ -121,7 +121,7 @@ class Peer(Node):
         self.window: dict[str, int] = {}
         self.window_total = 0
         self.filtering_load = 0
-        self.wishes: dict[Subscription, Wish] = {}
+        self.requests: dict[Subscription, SubscriptionRequest] = {}
         self.publications: dict[str, Any] = {}
         self.iterations: dict[int, Any] = {}
         self.notified: OrderedDict[tuple[str, int], set[Any]] = OrderedDict()
@@ -164,9 +164,9 @@ class Peer(Node):
 
     def route_to_key(self, key: str, payload: Any) -> None:
         """Send a message to whoever owns a key."""
-        self.route(Routed(self.identifier(key), payload, self.address))
+        self.route(KeyRoutedMessage(self.identifier(key), payload, self.address))
 
-    def route(self, routed: Routed) -> None:
+    def route(self, routed: KeyRoutedMessage) -> None:
         """Send a routed message one hop on, or take it."""
         table = self.table
         identifier = routed.identifier
@@ -190,11 +190,11 @@ class Peer(Node):
         else:
             self._hop(table.closest_preceding(identifier).address, routed, final=False)
 
-    def _hop(self, address: Address, routed: Routed, *, final: bool) -> None:
+    def _hop(self, address: Address, routed: KeyRoutedMessage, *, final: bool) -> None:
         hops = routed.hops + (self.host(address) != self.host(self.address))
-        self.send(address, Routed(routed.identifier, routed.payload, routed.origin, hops, final))
+        self.send(address, KeyRoutedMessage(routed.identifier, routed.payload, routed.origin, hops, final))
 
-    def take(self, routed: Routed) -> None:
+    def take(self, routed: KeyRoutedMessage) -> None:
         """Handle a routed message that is meant for this peer, or keep it until the peer can."""
         table = self.table
         if table.is_verified(routed.identifier):
@@ -231,7 +231,7 @@ class Peer(Node):
             handler(self, address, message)
 
 
-def on_routed(peer: Peer, sender: Address, routed: Routed) -> None:
+def on_routed(peer: Peer, sender: Address, routed: KeyRoutedMessage) -> None:
     """A routed message arrived."""
     if routed.hops > 6 * peer.settings.bits:
         routed = routed._replace(hops=0, final=False)

@@ -28,7 +28,7 @@ from twigcast.overlay.chord.messages import (
 )
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.states import State, Subscription
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document, split_document
 from twigcast.overlay.paths import Condition
 
@@ -102,7 +102,7 @@ def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
 
 def send_expand(peer: Peer, message: RecExpand) -> None:
     """Send an expansion to the state's owner, or to one of the holders of a hot state."""
-    copies = peer.copies_known.get(message.key)
+    copies = peer.copy_counts.get(message.key)
     if copies:
         copy = shedding.choose_copy(peer, message, copies)
         if copy:
@@ -111,7 +111,7 @@ def send_expand(peer: Peer, message: RecExpand) -> None:
     peer.route_to_key(message.key, message)
 
 
-def on_rec_expand(peer: Peer, routed: Routed) -> None:
+def on_rec_expand(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Continue a message from a state held here."""
     message: RecExpand = routed.payload
     peer.filtering_load += 1
@@ -134,7 +134,7 @@ def on_rec_expand(peer: Peer, routed: Routed) -> None:
         peer.send(publication.publisher, report)
 
 
-def _state_for(peer: Peer, routed: Routed) -> State | None:
+def _state_for(peer: Peer, routed: KeyRoutedMessage) -> State | None:
     message: RecExpand = routed.payload
     if message.copy > 0:
         return peer.held.get((message.key, message.copy))
@@ -186,6 +186,6 @@ def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hop
 def on_notify(peer: Peer, sender: Address, message: Notify) -> None:
     """Some subscriptions of this peer's application match: hand each over once."""
     for key in message.keys:
-        wish = peer.wishes.get(Subscription(peer.address, key))
-        if wish is not None and wish.present and peer.first_time(message.name, -1, key):
+        interest = peer.requests.get(Subscription(peer.address, key))
+        if interest is not None and interest.present and peer.first_time(message.name, -1, key):
             peer.deliver(Notification(message.name, key))

@@ -14,7 +14,7 @@ from twigcast.overlay.chord.messages import Pull, Pulled, RangeDigest, Replicate
 from twigcast.overlay.chord.peer import Peer, Write
 from twigcast.overlay.chord.shedding_messages import Shed
 from twigcast.overlay.chord.states import State, StateRecord
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 
 #: Repair periods without a word from the owner after which a replica is dropped.
 _REPLICA_PERIODS = 10
@@ -223,12 +223,12 @@ def _drop_stale(peer: Peer, own: set[str]) -> None:
     for key, periods in peer.strays.items():
         if periods in _GIVE_AWAY_AFTER:
             record = peer.store.states[key].record()
-            peer.route(Routed(peer.identifier(key), Replicate((record,)), peer.address))
+            peer.route(KeyRoutedMessage(peer.identifier(key), Replicate((record,)), peer.address))
         if periods > _REPLICA_PERIODS:
             del peer.store.states[key]
 
 
-def on_routed_replicate(peer: Peer, routed: Routed) -> None:
+def on_routed_replicate(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A state that belongs here was found elsewhere."""
     changed: list[State] = []
     for record in routed.payload.records:

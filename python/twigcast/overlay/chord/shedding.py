@@ -20,9 +20,9 @@ import zlib
 from twigcast.overlay.chord import replication
 from twigcast.overlay.chord.messages import RecExpand, Stored
 from twigcast.overlay.chord.peer import Arriving, Peer, Write
-from twigcast.overlay.chord.shedding_messages import CopyWanted, Release, ReplicaInfo, Shed
+from twigcast.overlay.chord.shedding_messages import CopyRequest, Release, ReplicaInfo, Shed
 from twigcast.overlay.chord.states import Shedding, State
-from twigcast.overlay.core import Address, Routed
+from twigcast.overlay.core import Address, KeyRoutedMessage
 
 
 def shed(peer: Peer, state: State) -> None:
@@ -56,10 +56,10 @@ def count(peer: Peer, state: State, requester: Address, lacking: int) -> None:
     """Note a request for an owned state; at the end of a window look for hot and for cooled states."""
     copies = state.shedding.copies
     if copies:
-        if state.told is None:
-            state.told = set()
-        if requester not in state.told:
-            state.told.add(requester)
+        if state.informed is None:
+            state.informed = set()
+        if requester not in state.informed:
+            state.informed.add(requester)
             peer.send(requester, ReplicaInfo(state.key, copies))
         if 0 < lacking <= copies:
             peer.route_to_key(f"{state.key}#{lacking}", Shed(state.record(), lacking))
@@ -95,9 +95,9 @@ def _release(peer: Peer, state: State) -> None:
     for copy in range(1, released.copies + 1):
         release = Release(state.key, copy, released.version, replication.expect_answer(peer, write))
         peer.route_to_key(f"{state.key}#{copy}", release)
-    for requester in sorted(state.told or ()):
+    for requester in sorted(state.informed or ()):
         peer.send(requester, ReplicaInfo(state.key, 0))
-    state.told = None
+    state.informed = None
 
 
 def _released(peer: Peer, state: State, released: Shedding) -> None:
@@ -106,7 +106,7 @@ def _released(peer: Peer, state: State, released: Shedding) -> None:
         replication.write_to_replicas(peer, state.record(), lambda: None)
 
 
-def on_shed(peer: Peer, routed: Routed) -> None:
+def on_shed(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A change of a copy, or the first one: then the owner is asked how the state is now."""
     message: Shed = routed.payload
     key = (message.record.key, message.copy)
@@ -136,18 +136,18 @@ def _receive_first(peer: Peer, key: tuple[str, int], message: Shed) -> None:
 
 def _ask_owner(peer: Peer, key: tuple[str, int], state: State) -> None:
     arriving = peer.arriving[key] = Arriving(state, peer.new_token(), peer.now)
-    peer.route_to_key(state.key, CopyWanted(*key, arriving.question))
+    peer.route_to_key(state.key, CopyRequest(*key, arriving.question))
 
 
-def on_copy_wanted(peer: Peer, routed: Routed) -> None:
+def on_copy_request(peer: Peer, routed: KeyRoutedMessage) -> None:
     """A holder asks how the state is now."""
-    message: CopyWanted = routed.payload
+    message: CopyRequest = routed.payload
     state = peer.store.get(message.key)
     if state is not None and message.copy <= state.shedding.copies:
         peer.route_to_key(f"{message.key}#{message.copy}", Shed(state.record(), message.copy, -1, message.question))
 
 
-def on_release(peer: Peer, routed: Routed) -> None:
+def on_release(peer: Peer, routed: KeyRoutedMessage) -> None:
     """Stop holding a copy."""
     message: Release = routed.payload
     key = (message.key, message.copy)
@@ -162,6 +162,6 @@ def on_release(peer: Peer, routed: Routed) -> None:
 def on_replica_info(peer: Peer, sender: Address, message: ReplicaInfo) -> None:
     """Learn that a state has copies, or no longer has."""
     if message.copies:
-        peer.copies_known[message.key] = message.copies
+        peer.copy_counts[message.key] = message.copies
     else:
-        peer.copies_known.pop(message.key, None)
+        peer.copy_counts.pop(message.key, None)

@@ -16,7 +16,7 @@ class Shed(NamedTuple):
         record: The state.
         copy: Which copy.
         token: For the answer (`Stored`), where the owner waits for it.
-        question: The number of the `CopyWanted` that this answers.
+        question: The number of the `CopyRequest` that this answers.
     """
 
     record: StateRecord
@@ -30,7 +30,7 @@ class Shed(NamedTuple):
 
 
 @carries(Traffic.BALANCING)
-class CopyWanted(NamedTuple):
+class CopyRequest(NamedTuple):
     """Routed to the owner of a hot state by a holder that has no copy yet: send me the state."""
 
     key: str

@@ -53,9 +53,9 @@ class AggregateFilter:
             return frozenset(), frozenset()
         if not self._limit:
             return frozenset(come - gone), frozenset(gone - come)
-        return self._announce(self._wanted())
+        return self._announce(self._needed())
 
-    def _wanted(self) -> frozenset[Query]:
+    def _needed(self) -> frozenset[Query]:
         whole = frozenset(self.counts)
         return self._engine.summarise(whole, self._limit) if len(whole) > self._limit else whole
 

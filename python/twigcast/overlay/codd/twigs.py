@@ -6,12 +6,10 @@ summary ignores them (its answer is an upper bound), matching does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from twigcast.overlay.codd.engine import Item, Query
-from twigcast.overlay.codd.summary import DataSummary
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import EPSILON, WILDCARD, Condition, holds, linear_parts
 from twigcast.query import Path
@@ -90,10 +88,10 @@ def _candidates(twig: Twig, document: Document, above: int) -> Iterator[int]:
 
 def _matches_at(twig: Twig, document: Document, index: int, memo: dict[tuple[int, int], bool]) -> bool:
     key = (id(twig), index)
-    known = memo.get(key)
-    if known is None:
+    existing = memo.get(key)
+    if existing is None:
         element = document.elements[index]
-        known = memo[key] = (
+        existing = memo[key] = (
             twig.label in (WILDCARD, element.label)
             and all(holds(test, element) for test in twig.tests)
             and all(
@@ -101,7 +99,7 @@ def _matches_at(twig: Twig, document: Document, index: int, memo: dict[tuple[int
                 for branch in twig.branches
             )
         )
-    return known
+    return existing
 
 
 @lru_cache(maxsize=1 << 16)
@@ -145,7 +143,7 @@ def structural_match(one: Twig, other: Twig) -> float:
 def _mapped(one: Twig, other: Twig) -> int:
     """Most nodes of `one` that can be mapped, when its root is mapped on `other`'s root or something below."""
     best = 0
-    for node in _all(other):
+    for node in nodes_of(other):
         best = max(best, _mapped_at(one, node))
     return best
 
@@ -160,23 +158,24 @@ def _mapped_at(one: Twig, node: Twig) -> int:
     return count
 
 
-def _all(twig: Twig) -> Iterator[Twig]:
+def nodes_of(twig: Twig) -> Iterator[Twig]:
+    """Yields all nodes of a twig, its root first."""
     yield twig
     yield from _all_below(twig)
 
 
 def _all_below(twig: Twig) -> Iterator[Twig]:
     for branch in twig.branches:
-        yield from _all(branch)
+        yield from nodes_of(branch)
 
 
 def _contradict(one: Twig, other: Twig) -> bool:
     """Whether the roots of both, on child edges with one name, demand different values of one attribute."""
     if one.descendant or other.descendant or one.label != other.label:
         return False
-    wanted = {test.name: test.constant for test in one.tests if test.what == "attribute" and test.operator == "="}
+    requested = {test.name: test.constant for test in one.tests if test.what == "attribute" and test.operator == "="}
     return any(
-        test.what == "attribute" and test.operator == "=" and wanted.get(test.name, test.constant) != test.constant
+        test.what == "attribute" and test.operator == "=" and requested.get(test.name, test.constant) != test.constant
         for test in other.tests
     )
 
@@ -188,73 +187,3 @@ def shortened(twig: Twig) -> Twig:
     if all(not branch.branches for branch in twig.branches):
         return twig._replace(branches=())
     return twig._replace(branches=tuple(shortened(branch) for branch in twig.branches if branch.branches))
-
-
-class TwigEngine:
-    """Twig queries over XML documents; item contents are `Document`s."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Twig, int] = {}
-        self._twigs: list[Twig] = []
-        self._answers: dict[int, tuple[int, int]] = {}
-
-    def mask(self, queries: Iterable[Query]) -> int:
-        """Number the queries as they turn up."""
-        mask = 0
-        for query in queries:
-            assert isinstance(query, Twig)
-            number = self._numbers.get(query)
-            if number is None:
-                number = self._numbers[query] = len(self._twigs)
-                self._twigs.append(query)
-            mask |= 1 << number
-        return mask
-
-    def set_answer(self, number: int, satisfied: Iterable[Query]) -> None:
-        """Tell what a document satisfies, where another engine has evaluated all queries numbered so far."""
-        self._answers[number] = (self.mask(satisfied), len(self._twigs))
-
-    def satisfied(self, item: Item) -> int:
-        """Evaluate the queries that are not yet evaluated on an item."""
-        answer, known = self._answers.get(item.number, (0, 0))
-        if known < len(self._twigs):
-            for number in range(known, len(self._twigs)):
-                if twig_matches(self._twigs[number], item.content):
-                    answer |= 1 << number
-            self._answers[item.number] = (answer, len(self._twigs))
-        return answer
-
-    def similarity(self, one: Query, other: Query) -> float:
-        """Structural match."""
-        assert isinstance(one, Twig)
-        assert isinstance(other, Twig)
-        return structural_match(one, other)
-
-    def summarise(self, queries: frozenset[Query], limit: int) -> frozenset[Query]:
-        """Drop queries that others contain; then shorten the largest until few enough are left."""
-        twigs = sorted((query for query in queries if isinstance(query, Twig)), key=repr)
-        kept = _without_contained(twigs)
-        while len(kept) > limit:
-            largest = max(kept, key=lambda twig: (twig.size(), repr(twig)))
-            if largest.size() == 1 and largest.label == WILDCARD:
-                break
-            kept = _without_contained([*(twig for twig in kept if twig != largest), shortened(largest)])
-        return frozenset(kept)
-
-    def new_summary(self, window: int) -> DataSummary:
-        """A data summary tree."""
-        return DataSummary(window)
-
-    def query_bytes(self, query: Query) -> int:
-        """A label and an edge a node."""
-        assert isinstance(query, Twig)
-        return sum(len(node.label) + 2 + 8 * len(node.tests) for node in _all(query))
-
-
-def _without_contained(twigs: list[Twig]) -> list[Twig]:
-    kept: list[Twig] = []
-    for twig in twigs:
-        if not any(contains(other, twig) for other in kept):
-            kept = [other for other in kept if not contains(twig, other)]
-            kept.append(twig)
-    return kept

@@ -5,30 +5,14 @@ its root down a broadcast tree, and only to those children below which somebody 
 up the tree as *routing queries*: disjunctions of conjunctions of absolute linear paths, each implied by the queries it
 stands for, so that routing may send too much and never too little.
 
-Content layer (pure computation, no time, no network):
+* ``messages``: what brokers send each other; ``lexicon``: dictionaries of names that grow
+* ``content``: routing queries, implication, projection (pure computation, no time, no network)
+* ``wire``: the formats of messages between brokers
+* ``protocol``: the node and its parts (state machines without I/O)
+* ``registry``: the catalogue of sources and its replicated log
+* ``network``: the driver over gRPC
 
-* ``routing``: routing queries; Map, Collect, Aggregate. ``linear``: linear paths in parts, their canonical text;
-  ``decompose``, ``absence``: from any condition to a disjunction of conjunctions of linear paths.
-* ``implication``: which disjunct implies which; ``widening``, ``generalise``: sound ways to make a routing query
-  smaller.
-* ``table``: the routing table of one broker, maintained by deltas; ``matching``: its conjunctions in the compiled
-  engine; ``announcement``, ``carriers``: what a neighbour has been told, without what is implied.
-* ``projection``, ``restructuring``: transformation on a link, remainders (incremental transformation).
-* ``scheduling``: which operator runs next: routing, then transformation for links that get the message, then users.
-* ``exclusiveness``: partitioning by exclusiveness patterns (PEP).
-
-Control and data plane (state machines without I/O, driven by the simulator or by the network):
-
-* ``registration``: sources and the catalogue, profiles, the choice of brokers; ``replicated``,
-  ``replicated_log``: its log (Raft).
-* ``topology``: link states, flooded; broadcast trees computed from them.
-* ``streams``: what each broker knows of each root's messages, and how gaps are closed.
-* ``broker``: the node made of these; ``flooding``, ``attachments``, ``passing``, ``recovery``: its parts; ``items``:
-  what it hands to the application; ``settings``: its times and bounds.
-* ``scenario``: brokers in the simulator, with stores that survive crashes; ``workload``, ``simulation``: a
-  made-up world for them.
-
-``wire`` holds the formats of messages between brokers; ``network`` the driver over gRPC.
+Its simulation is in `twigcast.lab.overlays.onyx`.
 
 How nothing is lost
 -------------------

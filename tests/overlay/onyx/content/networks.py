@@ -9,9 +9,9 @@ from random import Random
 from lxml import etree
 
 from tests.strategies import NAMESPACES, Generator
-from twigcast.overlay.onyx.model import RoutingDelta, RoutingQuery
-from twigcast.overlay.onyx.routing import routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.content.routing_table import BroadcastTrees, RoutingTable
+from twigcast.overlay.onyx.messages import RoutingDelta, RoutingQuery
 
 
 def random_graph(random: Random, count: int, extra: int) -> dict[int, set[int]]:
@@ -28,7 +28,7 @@ def random_graph(random: Random, count: int, extra: int) -> dict[int, set[int]]:
 
 def trees_of(graph: dict[int, set[int]]) -> dict[int, dict[int, int]]:
     """By root: the parent of each node that can be reached. Breadth first; ties differ from root to root."""
-    found = {}
+    results = {}
     for root in graph:
         parent: dict[int, int] = {}
         seen, queue = {root}, deque([root])
@@ -39,8 +39,8 @@ def trees_of(graph: dict[int, set[int]]) -> dict[int, dict[int, int]]:
                     seen.add(other)
                     parent[other] = node
                     queue.append(other)
-        found[root] = parent
-    return found
+        results[root] = parent
+    return results
 
 
 class Network:
@@ -62,7 +62,7 @@ class Network:
                 for root, parent in self.parents.items()
             }
             parent = {root: above[node] for root, above in self.parents.items() if node in above}
-            table.set_trees(Trees(parent, children))
+            table.set_trees(BroadcastTrees(parent, children))
 
     def settle(self, take: Callable[[RoutingTable, int], RoutingDelta | None] = RoutingTable.delta) -> None:
         """Pass deltas on until there are none."""

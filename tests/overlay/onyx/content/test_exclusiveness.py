@@ -10,23 +10,23 @@ import pytest
 
 from twigcast import SubscriptionSet
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.exclusiveness import (
+from twigcast.overlay.onyx.content.exclusiveness import (
+    ExclusivenessPattern,
     Partitioning,
-    Pattern,
     PatternReader,
     Selections,
+    assign,
     at_random,
     bound,
     clustered,
     coverage,
     expected,
     moved,
-    place,
     select_patterns,
     selections_of,
 )
-from twigcast.overlay.onyx.model import LinearPath
-from twigcast.overlay.onyx.routing import routing_query
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import LinearPath
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "15"))
@@ -36,13 +36,13 @@ def selections(query: str) -> Selections:
     return selections_of(routing_query(query))
 
 
-def pattern(path: str, subject: str) -> Pattern:
-    return Pattern(LinearPath(path), subject)
+def pattern(path: str, subject: str) -> ExclusivenessPattern:
+    return ExclusivenessPattern(LinearPath(path), subject)
 
 
 def test_what_a_query_selects() -> None:
-    found = selections("/a/b[@id = 1][c = 'x']/d[@k > 3]")
-    assert found == {(pattern("/a/b", "@id"), 1.0), (pattern("/a/b/c", "."), "x")}
+    result = selections("/a/b[@id = 1][c = 'x']/d[@k > 3]")
+    assert result == {(pattern("/a/b", "@id"), 1.0), (pattern("/a/b/c", "."), "x")}
     assert selections("/a[@x = 1] | /a[@x = 1]/b") == {(pattern("/a", "@x"), 1.0)}
     assert selections("/a[@x = 1] | /b") == frozenset()
     assert selections("/a[@x = 1 or @y = 2]") == frozenset()
@@ -100,7 +100,11 @@ def test_a_message_that_matches_a_query_matches_its_partition() -> None:
 
 def test_values_of_patterns() -> None:
     reader = PatternReader(
-        [pattern("/m/a", "@v"), pattern("//e", "."), Pattern(LinearPath("//n1:f", (("n1", "urn:f"),)), "@k")]
+        [
+            pattern("/m/a", "@v"),
+            pattern("//e", "."),
+            ExclusivenessPattern(LinearPath("//n1:f", (("n1", "urn:f"),)), "@k"),
+        ]
     )
     values = reader.values(b"<m><a v='1'/><a v='2 &amp; 3'/><a/><e>x<b>y</b></e><f xmlns='urn:f' k='z'/></m>")
     assert list(values.values()) == [["1", "2 & 3"], ["xy"], ["z"]]
@@ -130,10 +134,10 @@ def test_other_partitions() -> None:
 
 def test_placement_keeps_queries_near_within_capacity() -> None:
     nearest: list[Counter[int]] = [Counter({1: 8, 2: 2}), Counter({1: 7, 2: 3}), Counter({1: 1, 3: 9})]
-    assert place(nearest, 20) == [1, 1, 3]
+    assert assign(nearest, 20) == [1, 1, 3]
     assert moved(nearest, [1, 1, 3]) == 6
-    assert place(nearest, 10) == [1, 2, 3]
-    assert place(nearest, 5) == [1, 2, 3]
-    assert place([], 5) == []
+    assert assign(nearest, 10) == [1, 2, 3]
+    assert assign(nearest, 5) == [1, 2, 3]
+    assert assign([], 5) == []
     with pytest.raises(ImpossibleSetting):
-        place([Counter()], 5)
+        assign([Counter()], 5)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from twigcast.experiments.diao2005 import figure_7_07
-from twigcast.experiments.diao2005.figure_7_07 import ADMITTED, EXPERIMENTS, PEP, RANDOM, SHARE, measure
-from twigcast.experiments.model import Point, Results
+from twigcast.lab.experiments.diao2005 import figure_7_07
+from twigcast.lab.experiments.diao2005.figure_7_07 import ADMITTED, EXPERIMENTS, PEP, RANDOM, SHARE, measure
+from twigcast.lab.experiments.framework.model import Point, Results
 
 
 def test_the_claims_hold_on_a_small_population() -> None:

@@ -13,11 +13,11 @@ from tests.overlay.onyx.content.networks import Network, draw_query, mapped, ran
 from tests.overlay.onyx.content.test_routing_queries import satisfied
 from tests.overlay.onyx.content.test_routing_tables import change, check_messages, state
 from tests.strategies import Generator
-from twigcast.overlay.onyx.generalise import Selectivity, absorb, boxes, common_conjuncts, generalise
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, RoutingDelta, RoutingQuery
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
-from twigcast.overlay.onyx.widening import wider
+from twigcast.overlay.onyx.content.generalise import Selectivity, absorb, boxes, common_conjuncts, generalise
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import BroadcastTrees, RoutingTable
+from twigcast.overlay.onyx.content.widening import wider
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, RoutingDelta, RoutingQuery
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "12"))
@@ -33,20 +33,20 @@ def holds(disjunct: Disjunct, tree: etree._ElementTree) -> bool:
 
 
 def test_each_way_to_widen_is_implied() -> None:
-    found = 0
+    result = 0
     for number in range(ROUNDS):
         seed = SEED + number
         generator = Generator(random.Random(seed))
         disjuncts = {d for _ in range(15) for d in mapped(generator.query())}
         pairs = [(narrow, wide) for narrow in disjuncts for wide in wider(narrow)]
-        found += len(pairs)
+        result += len(pairs)
         for _ in range(4):
             message = generator.message()
             tree = etree.ElementTree(etree.fromstring(message.encode()))
             truth = {d: holds(d, tree) for pair in pairs for d in pair}
             for narrow, wide in pairs:
                 assert truth[wide] or not truth[narrow], f"seed {seed}: {narrow} => {wide}\n{message}"
-    assert found > 50 * ROUNDS
+    assert result > 50 * ROUNDS
 
 
 @pytest.mark.parametrize("measured", [False, True])
@@ -155,7 +155,7 @@ def test_networks_with_a_budget_lose_nothing(boxes_max: int) -> None:
 
 def test_what_was_made_wide_for_others_is_tightened_when_they_are_gone() -> None:
     table = RoutingTable(boxes_max=12, generalise=generalise)
-    table.set_trees(Trees({1: 1}, {}))
+    table.set_trees(BroadcastTrees({1: 1}, {}))
     for number in range(20):
         table.subscribe(number, routing_query(f"/r/n{number % 4}[@v = 'v{number}']"))
     first = table.delta(1)

@@ -13,11 +13,18 @@ from lxml import etree
 from tests import flwr_generator
 from tests.strategies import NAMESPACES, Generator
 from twigcast import SubscriptionSet
-from twigcast.overlay.onyx.decompose import Budget
-from twigcast.overlay.onyx.implication import conjunction_implies, path_implies
-from twigcast.overlay.onyx.linear import path_of, steps_of
-from twigcast.overlay.onyx.model import Disjunct, LinearPath, RoutingQuery
-from twigcast.overlay.onyx.routing import NOTHING, aggregate, collect, everything, is_generalised, routing_query
+from twigcast.overlay.onyx.content.decompose import Budget
+from twigcast.overlay.onyx.content.implication import conjunction_implies, path_implies
+from twigcast.overlay.onyx.content.linear import path_of, steps_of
+from twigcast.overlay.onyx.content.routing_query import (
+    NOTHING,
+    aggregate,
+    collect,
+    everything,
+    is_generalised,
+    routing_query,
+)
+from twigcast.overlay.onyx.messages import Disjunct, LinearPath, RoutingQuery
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "60"))
@@ -50,10 +57,10 @@ def test_no_message_is_lost(budget: Budget) -> None:
             message = generator.message()
             tree = etree.ElementTree(etree.fromstring(message.encode()))
             for query, routing in zip(queries, mapped, strict=True):
-                wanted = satisfied(routing, tree)
+                requested = satisfied(routing, tree)
                 if tree.xpath(f"boolean({query})", namespaces=NAMESPACES):
-                    assert wanted, f"seed {seed}: {query}\n{texts(routing)}\n{message}"
-                kept, dropped = kept + wanted, dropped + (not wanted)
+                    assert requested, f"seed {seed}: {query}\n{texts(routing)}\n{message}"
+                kept, dropped = kept + requested, dropped + (not requested)
     # Routing queries that are always true would lose nothing either.
     assert dropped > kept / 4, f"{kept} kept, {dropped} dropped"
 
@@ -76,21 +83,21 @@ def test_no_message_for_a_rewriting_query_is_lost() -> None:
 
 
 def test_implications_hold_on_messages() -> None:
-    found = 0
+    result = 0
     for number in range(ROUNDS):
         seed = SEED + number
         generator = Generator(random.Random(seed))
         mapped = [routing_query(generator.query(), NAMESPACES) for _ in range(30)]
         paths = sorted({path for query in mapped for disjunct in query for path in disjunct.paths})
         pairs = [(one, other) for one, other in permutations(paths, 2) if path_implies(one, other)]
-        found += len(pairs)
+        result += len(pairs)
         for _ in range(6):
             message = generator.message()
             tree = etree.ElementTree(etree.fromstring(message.encode()))
             truth = {path: holds(path, tree) for path in paths}
             for narrow, wide in pairs:
                 assert truth[wide] or not truth[narrow], f"seed {seed}: {narrow.text} => {wide.text}\n{message}"
-    assert found > 10 * ROUNDS
+    assert result > 10 * ROUNDS
 
 
 WORDS = ("x", "@k", "text()", ".", "starts-with(@k, 'x')", "contains(., 'x')", "contains(@k, '1')", "not(@k = 2)")

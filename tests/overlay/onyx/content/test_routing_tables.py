@@ -12,10 +12,10 @@ from tests.overlay.onyx.content.networks import Network, draw_query, mapped, mat
 from tests.strategies import Generator
 from twigcast import _core
 from twigcast.errors import MalformedMessage
-from twigcast.overlay.onyx.matching import RoutingMatcher, matches
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.table import RoutingTable, Trees
+from twigcast.overlay.onyx.content.routing_index import RoutingMatcher, matches
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import BroadcastTrees, RoutingTable
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, RoutingDelta
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "12"))
@@ -142,7 +142,7 @@ def chain(below: int = 1, above: int = 2) -> RoutingTable:
         above: frozenset({below}),
         9: frozenset({below}),
     }
-    table.set_trees(Trees(parent, children))
+    table.set_trees(BroadcastTrees(parent, children))
     return table
 
 
@@ -158,7 +158,7 @@ def test_what_is_implied_is_not_sent_upwards() -> None:
     assert table.unsubscribe("wide")
     narrower = table.delta(2)
     assert narrower is not None
-    assert dict(narrower.wanted) == {only("/a[@x][@y = 1]"): EVERYWHERE, only("//a[@x]/b"): EVERYWHERE}
+    assert dict(narrower.interests) == {only("/a[@x][@y = 1]"): EVERYWHERE, only("//a[@x]/b"): EVERYWHERE}
     assert narrower.unwanted == (only("//a[@x]"),)
     assert narrower.version == 2
 
@@ -167,10 +167,10 @@ def test_roots_follow_the_trees() -> None:
     table = chain()
     assert table.apply(1, RoutingDelta(0, ((only("/a"), frozenset({9, 1})), (only("/b"), frozenset({2}))), ()))
     # Of the roots behind 2, which are 2 and 9, the one below wants /a for 9 and /b for 2.
-    assert table.wanted_from(2) == {only("/a"): frozenset({9}), only("/b"): frozenset({2})}
-    assert table.wanted_from(1) == {}
+    assert table.interests_from(2) == {only("/a"): frozenset({9}), only("/b"): frozenset({2})}
+    assert table.interests_from(1) == {}
     assert table.apply(1, RoutingDelta(1, ((only("/a"), frozenset({9, 1, 2})),), (only("/b"),)))
-    assert table.wanted_from(2) == {only("/a"): EVERYWHERE}
+    assert table.interests_from(2) == {only("/a"): EVERYWHERE}
     assert table.route(b"<a/>", "", 9, [1]) == {1}
     assert table.route(b"<a/>", "", 7, [1]) == frozenset()
     assert table.route(b"<b/>", "", 2, [1]) == frozenset()
@@ -203,14 +203,14 @@ def test_after_begin_again_everything_is_told() -> None:
 
 def test_scopes_are_kept_apart() -> None:
     table = RoutingTable()
-    wanted = [(disjunct, EVERYWHERE) for scope in ("x", "y") for disjunct in routing_query("/a", scope=scope)]
-    assert table.apply(1, RoutingDelta(0, (wanted[0],), ()))
-    assert table.apply(2, RoutingDelta(0, (wanted[1], *((d, EVERYWHERE) for d in everything("x"))), ()))
+    requested = [(disjunct, EVERYWHERE) for scope in ("x", "y") for disjunct in routing_query("/a", scope=scope)]
+    assert table.apply(1, RoutingDelta(0, (requested[0],), ()))
+    assert table.apply(2, RoutingDelta(0, (requested[1], *((d, EVERYWHERE) for d in everything("x"))), ()))
     assert table.route(b"<a/>", "x", 0, [1, 2]) == {1, 2}
     assert table.route(b"<b/>", "x", 0, [1, 2]) == {2}
     assert table.route(b"<a/>", "y", 0, [1, 2]) == {2}
     assert table.route(b"<a/>", "", 0, [1, 2]) == frozenset()
-    assert table.holding(b"<a/>", "x", 0) == {1: [wanted[0][0]], 2: list(everything("x"))}
+    assert table.holding(b"<a/>", "x", 0) == {1: [requested[0][0]], 2: list(everything("x"))}
 
 
 def test_more_neighbours_than_one_pass_can_tell_apart() -> None:
@@ -246,8 +246,8 @@ def test_messages_as_element_streams() -> None:
         generator = Generator(rng)
         table = RoutingTable()
         for neighbour in range(8):
-            wanted = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
-            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in wanted), ()))
+            requested = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
+            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in requested), ()))
         for _ in range(10):
             message = generator.message().encode()
             stream = _core.ParsedMessage.from_text(message).stream()
@@ -282,7 +282,7 @@ def test_a_question_is_made_at_once_however_many_subscriptions_there_are(count: 
 def test_what_stood_for_very_many_leaves_them_behind_when_it_goes() -> None:
     """A broker asks for everything after its start, until it knows what its subscriptions want: thousands of paths."""
     table = RoutingTable()
-    trees = Trees({1: 1, 3: 3}, {1: frozenset({3}), 2: frozenset({1, 3}), 3: frozenset({1})})
+    trees = BroadcastTrees({1: 1, 3: 3}, {1: frozenset({3}), 2: frozenset({1, 3}), 3: frozenset({1})})
     table.set_trees(trees)
     wide = Disjunct("s", frozenset())
     many = [Disjunct("s", frozenset({LinearPath(f'/a/b[@n = "{number}"]')})) for number in range(3_000)]

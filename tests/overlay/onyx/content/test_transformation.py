@@ -10,13 +10,21 @@ import pytest
 from lxml import etree
 
 from twigcast import SubscriptionSet
-from twigcast.overlay.onyx.parts import read_part, write_part
-from twigcast.overlay.onyx.projection import ALWAYS, Part, QueryText, common_part, covers, part_of, query_of
-from twigcast.overlay.onyx.restructuring import (
+from twigcast.overlay.onyx.content.projection import (
+    ALWAYS,
+    Projection,
+    QueryText,
+    common_part,
+    covers,
+    part_of,
+    query_of,
+)
+from twigcast.overlay.onyx.content.projection_text import read_part, write_part
+from twigcast.overlay.onyx.content.restructuring import (
+    ProjectionRequest,
     Transformation,
     TransformationPlan,
     TransformationStep,
-    Wish,
     common,
     remainder,
     renamed_children,
@@ -149,13 +157,13 @@ def test_results_are_the_same_over_several_hops() -> None:
             plan.apply(neighbour, common(wish_of(text) for text in texts))
         for text in own:
             plan.set_local(text, wish_of(text))
-        wish = plan.wish_to(9)
-        assert wish is not None
+        interest = plan.request_to(9)
+        assert interest is not None
         for _ in range(4):
             xml = message(rng)
-            arrived = Transformation(wish.queries()).run(xml)
+            arrived = Transformation(interest.queries()).run(xml)
             for neighbour, texts in below.items():
-                sent = after(plan.towards(neighbour, wish), arrived)
+                sent = after(plan.towards(neighbour, interest), arrived)
                 whole = after(plan.towards(neighbour), xml)
                 for text in texts:
                     expected = result(text, xml)
@@ -165,13 +173,13 @@ def test_results_are_the_same_over_several_hops() -> None:
                 assert result(text, arrived) == result(text, xml), f"seed {seed}: {text}\n{xml!r}"
 
 
-def wish_of(text: str) -> Wish | None:
+def wish_of(text: str) -> ProjectionRequest | None:
     part = part_of(text, NAMESPACES)
-    return None if part is None else Wish(part)
+    return None if part is None else ProjectionRequest(part)
 
 
-def after(wish: Wish | None, xml: bytes | None) -> bytes | None:
-    return xml if wish is None or xml is None else Transformation(wish.queries()).run(xml)
+def after(interest: ProjectionRequest | None, xml: bytes | None) -> bytes | None:
+    return xml if interest is None or xml is None else Transformation(interest.queries()).run(xml)
 
 
 def steps() -> list[TransformationStep]:
@@ -188,21 +196,23 @@ def test_restructuring_done_early_and_the_rest_later_is_the_whole() -> None:
     for number in range(ROUNDS):
         seed = SEED + number
         rng = random.Random(seed)
-        wishes = []
+        interests = []
         for _ in range(rng.randint(1, 3)):
             part = part_of(f"for $i in /p:batch/group/p:item where {condition(rng)} return $i", NAMESPACES)
             assert part is not None
-            wishes.append(Wish(part, tuple(steps()[: rng.randint(0, 4)])))
-        early = common(wishes)
+            interests.append(ProjectionRequest(part, tuple(steps()[: rng.randint(0, 4)])))
+        early = common(interests)
         assert early is not None
         shared += len(early.steps)
         for _ in range(4):
             xml = message(rng)
             arrived = Transformation(early.queries()).run(xml)
-            for wish in wishes:
-                expected = Transformation(wish.queries()).run(xml)
-                got = after(remainder(wish, early), arrived)
-                assert (got and canonical(got)) == (expected and canonical(expected)), f"seed {seed}\n{wish}\n{xml!r}"
+            for interest in interests:
+                expected = Transformation(interest.queries()).run(xml)
+                got = after(remainder(interest, early), arrived)
+                assert (got and canonical(got)) == (expected and canonical(expected)), (
+                    f"seed {seed}\n{interest}\n{xml!r}"
+                )
     assert shared > ROUNDS / 10
 
 
@@ -288,16 +298,16 @@ def test_no_projection_where_somebody_needs_everything_or_something_else() -> No
     assert common_part([one, None]) is None
     assert common_part([]) is None
     plan = TransformationPlan()
-    plan.apply(1, Wish(one))
-    assert plan.wish_to(2) == Wish(one)
+    plan.apply(1, ProjectionRequest(one))
+    assert plan.request_to(2) == ProjectionRequest(one)
     plan.set_local("whole", None)
-    assert plan.wish_to(2) is None
-    assert plan.towards(1) == Wish(one)
+    assert plan.request_to(2) is None
+    assert plan.towards(1) == ProjectionRequest(one)
     plan.remove_local("whole")
-    assert plan.wish_to(2) == Wish(one)
-    assert plan.towards(1, Wish(one)) is None
+    assert plan.request_to(2) == ProjectionRequest(one)
+    assert plan.towards(1, ProjectionRequest(one)) is None
     plan.forget(1)
-    assert plan.wish_to(2) is None
+    assert plan.request_to(2) is None
 
 
 def names(*local: str) -> frozenset[NameTest]:
@@ -313,14 +323,14 @@ def test_what_a_part_covers() -> None:
     assert not covers(narrow, wide)
     assert covers(None, narrow)
     assert not covers(narrow, None)
-    assert covers(Part(base, ALWAYS, None), wide)
+    assert covers(Projection(base, ALWAYS, None), wide)
     assert narrow is not None
     assert narrow.children == names("x", "y", "a")
-    assert not covers(Part(base, ALWAYS, names("a")), narrow)
+    assert not covers(Projection(base, ALWAYS, names("a")), narrow)
 
 
-def every(wishes: Iterable[Wish]) -> Wish | None:
-    return common(wishes)
+def every(interests: Iterable[ProjectionRequest]) -> ProjectionRequest | None:
+    return common(interests)
 
 
 def test_a_step_that_changes_what_is_looked_at_stays_behind() -> None:
@@ -328,5 +338,7 @@ def test_a_step_that_changes_what_is_looked_at_stays_behind() -> None:
     looking, other = (part_of(f"for $n in /b/n where $n/{name} return $n", {}) for name in ("x", "y"))
     assert looking is not None
     assert other is not None
-    assert every([Wish(other, (drop,))]) == Wish(other, (drop,))
-    assert every([Wish(other, (drop,)), Wish(looking, (drop,))]) == Wish(common_part([other, looking]) or other, ())
+    assert every([ProjectionRequest(other, (drop,))]) == ProjectionRequest(other, (drop,))
+    assert every([ProjectionRequest(other, (drop,)), ProjectionRequest(looking, (drop,))]) == ProjectionRequest(
+        common_part([other, looking]) or other, ()
+    )

@@ -9,7 +9,7 @@ import struct
 import zlib
 from typing import Final
 
-from twigcast.overlay.onyx.model import Message, Span
+from twigcast.overlay.onyx.messages import OverlayMessage, Span
 
 NAME_MAX: Final = 4_096
 BODY_MAX: Final = 64 << 20
@@ -88,9 +88,9 @@ class Bytes:
     def number(self) -> int:
         """A number of at most 64 bits in at most ten bytes."""
         value = 0
-        for place in range(10):
+        for position in range(10):
             (byte,) = self.take(1)
-            value += (byte % 128) << (7 * place)
+            value += (byte % 128) << (7 * position)
             if byte < 128:
                 if value >= 1 << 64:
                     raise RefusedBytes
@@ -133,7 +133,7 @@ def read_span(data: bytes) -> Span:
     return Span(root, after, upto, message)
 
 
-def _message(left: Bytes) -> Message:
+def _message(left: Bytes) -> OverlayMessage:
     root, number_ = left.number(), left.signed()
     scope, source, message_id, content_type, form = (left.text(NAME_MAX) for _ in range(5))
     count = left.number()
@@ -142,7 +142,7 @@ def _message(left: Bytes) -> Message:
     path = tuple(left.number() for _ in range(count))
     (published,) = struct.unpack(">d", left.take(8))
     body, reduced = left.sized(BODY_MAX), left.text(REDUCED_MAX)
-    return Message(root, number_, scope, source, message_id, content_type, body, form, path, published, reduced)
+    return OverlayMessage(root, number_, scope, source, message_id, content_type, body, form, path, published, reduced)
 
 
 def read_frames(data: bytes) -> list[tuple[int, bytes]]:
@@ -153,7 +153,7 @@ def read_frames(data: bytes) -> list[tuple[int, bytes]]:
     """
     if len(data) < 5 or data[0] != 1 or zlib.crc32(data[5:]) != int.from_bytes(data[1:5], "big"):
         raise RefusedBytes
-    left, found = Bytes(data[5:]), []
+    left, results = Bytes(data[5:]), []
     while left.data:
-        found.append((left.number(), left.take(left.number())))
-    return found
+        results.append((left.number(), left.take(left.number())))
+    return results

@@ -171,14 +171,14 @@ class BrokerProcess:
 
     def take(self, key: str) -> list[str]:
         """All that a subscription has pending, acknowledged: the ids of the messages."""
-        found: list[str] = []
+        results: list[str] = []
         while True:
             answer = self.ask("GET", "/deliveries", params={"subscriber": key, "limit": 1_000, "bodies": False})
             assert answer.status_code == 200, answer.text
             deliveries = answer.json()["deliveries"]
             if not deliveries:
-                return found
-            found += [one["message"] for one in deliveries]
+                return results
+            results += [one["message"] for one in deliveries]
             ids = [one["id"] for one in deliveries]
             done = self.ask("POST", "/deliveries/ack", json={"subscriber": key, "ids": ids})
             assert done.status_code == 204, done.text
@@ -187,8 +187,8 @@ class BrokerProcess:
         """The overlay as it sees it."""
         answer = self.ask("GET", "/overlay")
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        result: dict[str, Any] = answer.json()
+        return result
 
     def is_linked(self, *names: str) -> bool:
         """Whether it is linked with just these."""

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from twigcast._core import PACKET_BYTES_MAX, PACKET_FRAMES_MAX
-from twigcast.overlay.onyx import model
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx import messages as model
+from twigcast.overlay.onyx.lexicon import LexiconUpdate
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network import frames, packets
 from twigcast.overlay.onyx.network.errors import FrameError
-from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
-from twigcast.overlay.onyx.network.primitives import NUMBER_MAX, Reader, put_number, put_real, put_signed, put_text
-from twigcast.overlay.onyx.wire.lexicons import Teaching
+from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ping, Pong, Ready
+from twigcast.overlay.onyx.network.primitives import NUMBER_MAX, FrameReader, put_number, put_real, put_signed, put_text
 
 numbers = st.integers(0, NUMBER_MAX)
 positions = st.integers(-1, 1 << 62)
@@ -31,7 +31,9 @@ roots = st.one_of(st.just(model.EVERYWHERE), st.frozensets(numbers, max_size=3))
 ways = st.lists(numbers, max_size=4).map(tuple)
 bodies = st.binary(max_size=200)
 reals = st.floats(allow_nan=False)
-messages = st.builds(model.Message, numbers, positions, texts, texts, texts, texts, bodies, texts, ways, reals, texts)
+messages = st.builds(
+    model.OverlayMessage, numbers, positions, texts, texts, texts, texts, bodies, texts, ways, reals, texts
+)
 spans = st.builds(model.Span, numbers, positions, positions, st.none() | messages)
 greetings = st.builds(
     Greeting,
@@ -46,7 +48,7 @@ greetings = st.builds(
 ANY = st.one_of(
     greetings,
     st.builds(Ready),
-    st.builds(Refused, texts, texts),
+    st.builds(GoAway, texts, texts),
     st.builds(Ping, numbers),
     st.builds(Pong, numbers, reals),
     spans,
@@ -67,24 +69,24 @@ ANY = st.one_of(
     ),
     st.builds(model.Attach, numbers, numbers, numbers),
     st.builds(model.Detach, numbers),
-    st.builds(model.Source, texts, numbers, numbers, texts, reals, numbers, st.booleans(), texts),
-    st.builds(model.Reduce, st.lists(st.tuples(texts, texts), max_size=3).map(tuple), st.booleans()),
-    st.builds(model.Relay, numbers, numbers, numbers, st.binary(max_size=50)),
+    st.builds(model.SourceEntry, texts, numbers, numbers, texts, reals, numbers, st.booleans(), texts),
+    st.builds(model.SetProjection, st.lists(st.tuples(texts, texts), max_size=3).map(tuple), st.booleans()),
+    st.builds(model.ServiceMessage, numbers, numbers, numbers, st.binary(max_size=50)),
     st.builds(model.Attached, numbers, numbers, positions),
     st.builds(model.Recover, numbers, positions, positions, st.frozensets(disjuncts, max_size=4), ways),
     st.builds(model.Recovered, spans, ways, st.booleans(), st.booleans()),
-    st.builds(model.Known, numbers, positions, numbers),
+    st.builds(model.StoredReport, numbers, positions, numbers),
 )
 
 
 def test_each_message_of_the_protocol_goes_over_the_wire() -> None:
-    known = {
+    existing = {
         kind
         for _, kind in inspect.getmembers(model, inspect.isclass)
         if hasattr(kind, "traffic") and kind.__module__ == model.__name__
     }
-    assert len(known) >= 8
-    assert known <= frames.CODECS.keys()
+    assert len(existing) >= 8
+    assert existing <= frames.CODECS.keys()
     kinds = [codec.kind for codec in frames.CODECS.values()]
     assert len(set(kinds)) == len(kinds)
 
@@ -99,9 +101,9 @@ def test_a_packet_that_is_cut_off_or_damaged_is_refused(sent: list[Any], data: s
     whole = packets.packet(map(packets.frame, sent))
     with pytest.raises(FrameError):
         packets.read_packet(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    place, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
+    position, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
     damaged = bytearray(whole)
-    damaged[place] ^= 1 << bit
+    damaged[position] ^= 1 << bit
     with pytest.raises(FrameError):
         packets.read_packet(bytes(damaged))
 
@@ -161,8 +163,8 @@ def frame_of(kind: type, *parts: tuple[Any, Any]) -> bytes:
 @pytest.mark.parametrize(
     ("frame", "reason"),
     [
-        (frame_of(model.Known, (put_number, 1)), "cut off"),
-        (frame_of(model.Known, (put_number, 1), (put_signed, 1), (put_number, 1), (put_number, 1)), "left over"),
+        (frame_of(model.StoredReport, (put_number, 1)), "cut off"),
+        (frame_of(model.StoredReport, (put_number, 1), (put_signed, 1), (put_number, 1), (put_number, 1)), "left over"),
         (frame_of(Pong, (put_number, 1), (put_number, 1)), "cut off"),
         (
             frame_of(model.Span, (put_number, 1), (put_signed, 1), (put_signed, 1), (put_number, 2)),
@@ -179,12 +181,12 @@ def frame_of(kind: type, *parts: tuple[Any, Any]) -> bytes:
             frame_of(model.RoutingDelta, *[(put_number, 0)] * 4, (put_number, 1), *[(put_number, 9)] * 3),
             "number 9 of 0",
         ),
-        (frame_of(Refused, (put_number, 2), (put_number, 0xFF), (put_number, 0)), "UTF-8"),
-        (frame_of(Refused, (put_text, "x" * 5_000), (put_text, "")), "at most"),
+        (frame_of(GoAway, (put_number, 2), (put_number, 0xFF), (put_number, 0)), "UTF-8"),
+        (frame_of(GoAway, (put_text, "x" * 5_000), (put_text, "")), "at most"),
         (frame_of(Greeting, (put_number, 1), (put_number, 0), (put_text, "")), "no name"),
         (frame_of(Greeting, (put_number, 1), (put_number, 0), (put_text, "a\nb")), "no name"),
         (
-            frame_of(Teaching, *[(put_number, part) for part in (1, 0, 1)], (put_text, "x" * 300)),
+            frame_of(LexiconUpdate, *[(put_number, part) for part in (1, 0, 1)], (put_text, "x" * 300)),
             "300 bytes where at most 256",
         ),
         (b"\x05", "cut off"),
@@ -206,7 +208,7 @@ def test_packets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         packets.read_packet(b"\x02" + packets.packet([])[1:])
     monkeypatch.setattr(packets, "FRAME_BYTES_MAX", 100)
     with pytest.raises(FrameError, match="too large"):
-        packets.frame(Refused("x", "y" * 200))
+        packets.frame(GoAway("x", "y" * 200))
 
 
 def test_what_is_no_message_is_not_sent() -> None:
@@ -227,15 +229,15 @@ def test_primitives(whole: int, real: float) -> None:
     out = bytearray()
     put_signed(out, whole)
     put_real(out, real)
-    reader = Reader(bytes(out), 0, len(out))
+    reader = FrameReader(bytes(out), 0, len(out))
     assert (reader.signed(), reader.real(), reader.left) == (whole, real, 0)
 
 
 def test_a_delta_names_each_path_once() -> None:
     shared = [model.LinearPath(f"/feed/item/field{n}[. = 'a value of some length']") for n in range(10)]
     chance = random.Random(5)
-    wanted = tuple(
+    requested = tuple(
         (model.Disjunct("default", frozenset(chance.sample(shared, 3))), model.EVERYWHERE) for _ in range(1_000)
     )
-    size = len(packets.frame(model.RoutingDelta(0, wanted, ())))
+    size = len(packets.frame(model.RoutingDelta(0, requested, ())))
     assert size < 8_000

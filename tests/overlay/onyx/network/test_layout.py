@@ -1,7 +1,8 @@
 """The bytes of a frame of each kind, and of element streams, as brokers of this version of the protocol write them.
 
-Brokers of one major version must understand each other. So where something here changes, `model.PROTOCOL` has to change
-too, the major number of it, and these bytes are written down anew: `python -m tests.overlay.onyx.network.test_layout`.
+Brokers of one major version must understand each other. So where something here changes, `PROTOCOL` has to
+change too, the major number of it, and these bytes are written down anew: `python -m
+tests.overlay.onyx.network.test_layout`.
 """
 
 from __future__ import annotations
@@ -12,40 +13,40 @@ from pathlib import Path
 import pytest
 
 from twigcast._core import NameDictionary, ParsedMessage
-from twigcast.overlay.onyx import model
+from twigcast.overlay.onyx import messages
+from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.network import frames, packets
-from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
-from twigcast.overlay.onyx.wire.lexicons import Teaching
+from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ping, Pong, Ready
 
 LAYOUT = Path(__file__).with_name("layout.json")
-PATH = model.LinearPath("/feed/item[@area = 'p:x']", (("p", "urn:p"),))
-DISJUNCT = model.Disjunct("default", frozenset({PATH}))
-MESSAGE = model.Message(
+PATH = messages.LinearPath("/feed/item[@area = 'p:x']", (("p", "urn:p"),))
+DISJUNCT = messages.Disjunct("default", frozenset({PATH}))
+MESSAGE = messages.OverlayMessage(
     1 << 61, 300, "default", "feed", "m-1", "application/xml", b"<a/>", "stream", (5, 1 << 61), 1.5, "part"
 )
-SPAN = model.Span(1 << 61, 299, 300, MESSAGE)
+SPAN = messages.Span(1 << 61, 299, 300, MESSAGE)
 EXAMPLES = (
     # The greeting says the version: what lies behind it may differ, it and the name may not.
     Greeting((3, 0), "north", bytes(range(16)), 7, "north:7400", 2.5, "twigcast"),
     Ready(),
-    Refused("version", "it speaks another one"),
+    GoAway("version", "it speaks another one"),
     Ping(12),
     Pong(12, 0.25),
-    Teaching(77, 76, ("a", "b")),
+    LexiconUpdate(77, 76, ("a", "b")),
     SPAN,
-    model.Span(9, -1, 200, None),
-    model.Hello(9, 2, (3, 0), ("stream", "text")),
-    model.LinkState(9, 2, 3, ((8, 4), (7, 1)), "somewhere"),
-    model.RoutingDelta(4, ((DISJUNCT, frozenset({9, 8})), (DISJUNCT, model.EVERYWHERE)), (DISJUNCT,)),
-    model.Attach(9, 3, 2),
-    model.Attached(9, 3, -1),
-    model.Detach(9),
-    model.Recover(9, 4, 8, frozenset({DISJUNCT}), (3, 2)),
-    model.Recovered(SPAN, (2, 3), True, False),
-    model.Known(9, 130, 4),
-    model.Source("feed", 2, 9, "<!ELEMENT a ANY>", 0.5, 2_000, False, "ab"),
-    model.Relay(9, 8, 1, b"said"),
-    model.Reduce((("default", "part"),), True),
+    messages.Span(9, -1, 200, None),
+    messages.Hello(9, 2, (3, 0), ("stream", "text")),
+    messages.LinkState(9, 2, 3, ((8, 4), (7, 1)), "somewhere"),
+    messages.RoutingDelta(4, ((DISJUNCT, frozenset({9, 8})), (DISJUNCT, messages.EVERYWHERE)), (DISJUNCT,)),
+    messages.Attach(9, 3, 2),
+    messages.Attached(9, 3, -1),
+    messages.Detach(9),
+    messages.Recover(9, 4, 8, frozenset({DISJUNCT}), (3, 2)),
+    messages.Recovered(SPAN, (2, 3), True, False),
+    messages.StoredReport(9, 130, 4),
+    messages.SourceEntry("feed", 2, 9, "<!ELEMENT a ANY>", 0.5, 2_000, False, "ab"),
+    messages.ServiceMessage(9, 8, 1, b"said"),
+    messages.SetProjection((("default", "part"),), True),
 )
 
 
@@ -69,15 +70,15 @@ def streams() -> dict[str, str]:
 
 
 def test_frames_and_streams_are_those_of_this_version() -> None:
-    told = json.loads(LAYOUT.read_text(encoding="ascii"))
-    assert told["version"] == list(model.PROTOCOL), "another version: write the layout anew"
-    assert layout() == told["frames"], "frames have changed: raise the major version of model.PROTOCOL"
-    assert streams() == told["streams"], "element streams have changed: raise the major version of model.PROTOCOL"
+    reported = json.loads(LAYOUT.read_text(encoding="ascii"))
+    assert reported["version"] == list(messages.PROTOCOL), "another version: write the layout anew"
+    assert layout() == reported["frames"], "frames have changed: raise the major version of model.PROTOCOL"
+    assert streams() == reported["streams"], "element streams have changed: raise the major version of model.PROTOCOL"
 
 
 def test_streams_are_read() -> None:
-    told = json.loads(LAYOUT.read_text(encoding="ascii"))["streams"]
-    texts = {ParsedMessage.from_stream(bytes.fromhex(stream), NAMES).text() for stream in told.values()}
+    reported = json.loads(LAYOUT.read_text(encoding="ascii"))["streams"]
+    texts = {ParsedMessage.from_stream(bytes.fromhex(stream), NAMES).text() for stream in reported.values()}
     assert texts == {b'<a xmlns="urn:x" xmlns:p="urn:y" y="1" p:q="2"><b>t</b><!--c--><b y="&amp;"/><?p i?></a>'}
 
 
@@ -91,5 +92,5 @@ def test_there_is_one_of_each_kind() -> None:
 
 
 if __name__ == "__main__":
-    text = json.dumps({"version": model.PROTOCOL, "frames": layout(), "streams": streams()}, indent=2)
+    text = json.dumps({"version": messages.PROTOCOL, "frames": layout(), "streams": streams()}, indent=2)
     LAYOUT.write_text(text + "\n", encoding="ascii")

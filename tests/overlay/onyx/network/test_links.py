@@ -17,13 +17,13 @@ import trustme
 
 from tests.overlay.onyx.network.network_fakes import QUICK, FakeNode, certificates, driver, running, until
 from twigcast.overlay.core import Effects, SetTimer
-from twigcast.overlay.onyx.model import PROTOCOL, Known, Message, Span
+from twigcast.overlay.onyx.messages import PROTOCOL, OverlayMessage, Span, StoredReport
 from twigcast.overlay.onyx.network import greeting, packets, streams
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError
-from twigcast.overlay.onyx.network.greeting import Greeting, Ready, Refused
-from twigcast.overlay.onyx.network.reports import KINDS_MAX, Troubles
+from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ready
+from twigcast.overlay.onyx.network.reports import KINDS_MAX, LinkFaults
 from twigcast.overlay.onyx.network.tls import Certificates, Target, is_loopback, proven_names, target_of
 
 
@@ -32,7 +32,9 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def span(number: int, size: int = 10) -> Span:
-    return Span(1, number - 1, number, Message(1, number, "default", "s", str(number), "application/xml", b"x" * size))
+    return Span(
+        1, number - 1, number, OverlayMessage(1, number, "default", "s", str(number), "application/xml", b"x" * size)
+    )
 
 
 def kinds(one: Driver) -> set[str]:
@@ -47,12 +49,12 @@ def test_messages_arrive_in_order_in_both_directions() -> None:
             b = driver("b", node=right, join=[a])
             async with running(b):
                 await until(lambda: left.count("up") and right.count("up"))
-                right.answer = lambda sender, message: Effects([(sender, Known(9, message.upto))], [], [])
+                right.answer = lambda sender, message: Effects([(sender, StoredReport(9, message.upto))], [], [])
                 for number in range(1, 2_001):
                     a.act(Effects([(b.identity, span(number, 3_000))], [], []))
                 await until(lambda: len(left.messages()) == 2_000)
                 assert right.messages() == [span(number, 3_000) for number in range(1, 2_001)]
-                assert left.messages() == [Known(9, number) for number in range(1, 2_001)]
+                assert left.messages() == [StoredReport(9, number) for number in range(1, 2_001)]
                 await until(lambda: a.reports()[0].round_trip is not None)
                 (report,) = a.reports()
                 assert (report.name, report.dialed, report.secure) == ("b", False, False)
@@ -121,7 +123,7 @@ def test_timers_go_off_and_messages_to_oneself_arrive() -> None:
         node, items = FakeNode(), list[Any]()
         a = driver("a", node=node, deliver=items.extend)
         async with running(a):
-            a.act(Effects([(a.identity, Known(1, 2))], [SetTimer(0.01, "again")], ["an item"]))
+            a.act(Effects([(a.identity, StoredReport(1, 2))], [SetTimer(0.01, "again")], ["an item"]))
             await until(lambda: node.count("wake") >= 3 and node.count("message"))
             assert items == ["an item"]
         seen = node.count("wake")
@@ -252,9 +254,9 @@ async def say(port: int | None, *said: bytes) -> list[Any]:
     answers: list[Any] = []
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call = channel.stream_stream(streams.PATH, streams.same, streams.same)()
-        for place in range(len(said) + 100):
-            if place < len(said):
-                await call.write(said[place])
+        for position in range(len(said) + 100):
+            if position < len(said):
+                await call.write(said[position])
             answer: object = await asyncio.wait_for(call.read(), 3)
             if not isinstance(answer, bytes):
                 break
@@ -278,7 +280,7 @@ LATER = PROTOCOL[0] + 1
         ([packed(STRANGER)[:-2]], greeting.FRAME, "damaged"),
         ([packed(Ready())], greeting.FRAME, "in place of a greeting"),
         ([packed(STRANGER, STRANGER)], greeting.FRAME, "2 messages"),
-        ([packed(STRANGER), packed(Known(1, 1))], greeting.FRAME, "accept the greeting"),
+        ([packed(STRANGER), packed(StoredReport(1, 1))], greeting.FRAME, "accept the greeting"),
         ([packed(STRANGER._replace(name="a", instance=b"another store---"))], greeting.IDENTITY, "rename one"),
         ([packed(STRANGER._replace(name="a", instance=b"a---------------"))], greeting.IDENTITY, "copy of its store"),
     ],
@@ -293,7 +295,7 @@ def test_a_broker_that_does_not_fit_is_refused_and_named(
         a = driver("a", node=node)
         async with running(a):
             answers = await say(a.port, *said)
-            assert isinstance(answers[-1], Refused)
+            assert isinstance(answers[-1], GoAway)
             assert answers[-1].kind == kind
             assert a.troubles.counts == {kind: 1}
             assert not node.events
@@ -313,15 +315,15 @@ def test_nonsense_on_a_link_ends_it_and_is_named() -> None:
         node = FakeNode()
         a = driver("a", node=node)
         async with running(a):
-            good = packed(Known(7, 7))
+            good = packed(StoredReport(7, 7))
             for bad in (b"\x01\x00\x00\x00\x00rubbish", good[:-1], b"", b"\x09" + good[1:]):
                 node.events.clear()
                 answers = await say(a.port, packed(STRANGER), packed(Ready()), good, bad)
-                assert isinstance(answers[-1], Refused)
+                assert isinstance(answers[-1], GoAway)
                 assert answers[-1].kind == greeting.FRAME
                 assert "stranger sent what is no packet" in answers[-1].reason
                 await until(lambda: node.count("down"))
-                assert node.messages() == [Known(7, 7)]
+                assert node.messages() == [StoredReport(7, 7)]
             assert a.troubles.counts == {greeting.FRAME: 4}
 
     run(work())
@@ -392,7 +394,7 @@ def test_clocks_that_are_apart_are_told_of(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_kinds_that_others_make_up_are_counted_together() -> None:
-    troubles = Troubles()
+    troubles = LinkFaults()
     for number in range(3 * KINDS_MAX):
         troubles.add(f"kind {number}", "north", "made up")
     troubles.add("kind 0", "north", "made up")

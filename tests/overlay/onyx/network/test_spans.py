@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from tests.overlay.onyx.network import frames_oracle as oracle
 from twigcast._core import packet_frames, packet_of
-from twigcast.overlay.onyx.model import Message, Span
+from twigcast.overlay.onyx.lexicon import Lexicon
+from twigcast.overlay.onyx.messages import OverlayMessage, Span
 from twigcast.overlay.onyx.network.frames import SPAN_KIND, SPANS
-from twigcast.overlay.onyx.wire.lexicons import Lexicon
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
 positions = st.one_of(st.integers(-2, 300), st.integers(-(1 << 63), (1 << 63) - 1))
 texts = st.text(max_size=200)
 messages = st.builds(
-    Message,
+    OverlayMessage,
     numbers,
     positions,
     texts,
@@ -45,7 +45,7 @@ def test_the_same_bytes_are_written(span: Span) -> None:
     assert SPANS.read(b"before" + fields + b"behind", 6, 6 + len(fields)) == (span, 6 + len(fields))
     read, _ = SPANS.read(fields, 0, len(fields))
     assert type(read) is Span
-    assert read.message is None or type(read.message) is Message
+    assert read.message is None or type(read.message) is OverlayMessage
 
 
 @given(st.lists(st.tuples(numbers, st.binary(max_size=50)), max_size=10))
@@ -71,8 +71,8 @@ def test_the_same_bytes_are_read_and_the_same_refused(fields: bytes, chance: ran
     for _ in range(chance.randint(0, 3)):
         if mutable:
             # At the front there are more lengths than texts.
-            place = chance.randrange(min(len(mutable), chance.choice((8, 40, 1_000))))
-            mutable[place] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            position = chance.randrange(min(len(mutable), chance.choice((8, 40, 1_000))))
+            mutable[position] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
     data = bytes(mutable)
 
     def read() -> Span | None:
@@ -80,26 +80,26 @@ def test_the_same_bytes_are_read_and_the_same_refused(fields: bytes, chance: ran
         return span if at == len(data) else None
 
     expected = outcome(lambda: oracle.read_span(data))
-    found = outcome(read)
+    result = outcome(read)
     if expected is not None and expected.message is not None and math.isnan(expected.message.published):
-        assert found is not None
-        assert math.isnan(found.message.published)
+        assert result is not None
+        assert math.isnan(result.message.published)
         return
-    assert found == expected
+    assert result == expected
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60), st.booleans())
 def test_the_same_packets_are_read_and_the_same_refused(content: bytes, is_summed: bool) -> None:
     data = oracle.packet([content]) if is_summed else content
-    found = outcome(lambda: [(kind, data[start:end]) for kind, start, end in packet_frames(data)])
-    assert found == outcome(lambda: oracle.read_frames(data))
+    result = outcome(lambda: [(kind, data[start:end]) for kind, start, end in packet_frames(data)])
+    assert result == outcome(lambda: oracle.read_frames(data))
 
 
 def test_a_form_that_was_agreed_on_is_put_in_place() -> None:
     lexicon = Lexicon(("a", "b"))
     form = f"dictionary:{lexicon.name}"
-    message = Message(7, 1, "s", "f", "1", "application/xml", b"body", form)
+    message = OverlayMessage(7, 1, "s", "f", "1", "application/xml", b"body", form)
     fields = oracle.span(Span(7, 0, 1, message))
     agreed: dict[str, tuple[str, Lexicon | None]] = {form: ("dictionary", lexicon)}
     read, _ = SPANS.read(fields, 0, len(fields), agreed)
@@ -111,14 +111,14 @@ def test_a_form_that_was_agreed_on_is_put_in_place() -> None:
 def test_numbers_out_of_range_are_not_written(number: int) -> None:
     with pytest.raises(ValueError, match="out of range"):
         SPANS.fields(Span(number, 0, 0, None))
-    message = Message(number, 1, "s", "f", "1", "", b"")
+    message = OverlayMessage(number, 1, "s", "f", "1", "", b"")
     with pytest.raises(ValueError, match="out of range"):
         SPANS.frame(SPAN_KIND, Span(1, 0, 0, message))
 
 
 def test_a_large_body_goes_through() -> None:
     body = random.Random(8).randbytes(1 << 20)
-    span = Span(1, 0, 1, Message(1, 1, "s", "f", "1", "", body))
+    span = Span(1, 0, 1, OverlayMessage(1, 1, "s", "f", "1", "", body))
     data = packet_of([SPANS.frame(SPAN_KIND, span)])
     assert data == oracle.packet([oracle.frame(SPAN_KIND, oracle.span(span))])
     ((kind, start, end),) = packet_frames(data)

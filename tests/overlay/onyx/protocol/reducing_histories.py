@@ -14,11 +14,11 @@ from lxml import etree
 from tests.overlay.onyx.protocol.histories import History, violations_of
 from twigcast import SubscriptionSet
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.items import Accept
-from twigcast.overlay.onyx.model import Message, RoutingQuery
-from twigcast.overlay.onyx.projection import Part, part_of
-from twigcast.overlay.onyx.routing import routing_query
-from twigcast.overlay.onyx.settings import OnyxSettings
+from twigcast.overlay.onyx.content.projection import Projection, part_of
+from twigcast.overlay.onyx.content.routing_query import routing_query
+from twigcast.overlay.onyx.messages import OverlayMessage, RoutingQuery
+from twigcast.overlay.onyx.protocol.events import StoreRequested
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 #: Mostly such as allow a projection, with a few that need the whole, or something else of it.
 QUERIES = (
@@ -51,9 +51,9 @@ def draw_batch(rng: random.Random) -> bytes:
 
 @lru_cache(maxsize=64)
 def engine(query: str) -> SubscriptionSet:
-    found = SubscriptionSet()
-    assert not found.add_many([("q", query)])
-    return found
+    result = SubscriptionSet()
+    assert not result.add_many([("q", query)])
+    return result
 
 
 @lru_cache(maxsize=20_000)
@@ -74,7 +74,7 @@ def wanted(query: str) -> RoutingQuery:
 
 
 @lru_cache
-def part(query: str) -> Part | None:
+def part(query: str) -> Projection | None:
     return part_of(query, {})
 
 
@@ -102,24 +102,24 @@ class ReducingHistory(History):
     def wanted(self, query: str) -> RoutingQuery:
         return wanted(query)
 
-    def part(self, query: str) -> Part | None:
+    def part(self, query: str) -> Projection | None:
         return part(query)
 
-    def is_published(self, message: Message, body: bytes | None) -> bool:
+    def is_published(self, message: OverlayMessage, body: bytes | None) -> bool:
         return body is not None and (bool(message.reduced) or message.body == body)
 
     def _note(self, time: float, address: Address, item: object) -> None:
         super()._note(time, address, item)
-        if isinstance(item, Accept) and item.message is not None:
+        if isinstance(item, StoreRequested) and item.message is not None:
             self._look(address, item.message)
 
-    def _look(self, address: Address, message: Message) -> None:
+    def _look(self, address: Address, message: OverlayMessage) -> None:
         """Whoever has a subscription where a message is handed over gets what the whole message gives."""
         original = self.network.stores[message.root].messages[message.number].body
         self.counts["reduced" if message.reduced else "whole"] += 1
-        for wish in self.open_wishes():
-            if wish.broker == address and result(wish.query, message.body) != result(wish.query, original):
-                self.wrong.append(f"at {address}, {wish.query}: {message.body!r} of {original!r}")
+        for interest in self.open_wishes():
+            if interest.broker == address and result(interest.query, message.body) != result(interest.query, original):
+                self.wrong.append(f"at {address}, {interest.query}: {message.body!r} of {original!r}")
 
     def violations(self) -> list[str]:
         return super().violations() + self.wrong

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from tests.overlay.many_seeds import failures
+from tests.lab.overlays.many_seeds import failures
 from tests.overlay.onyx.protocol.histories import run_history
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))

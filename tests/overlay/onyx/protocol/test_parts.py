@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from tests.overlay.onyx.protocol.histories import draw_links
+from twigcast.lab.overlays.onyx.scenario import BRISK, OnyxNetwork
+from twigcast.lab.overlays.ordered import OrderedNode
+from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.core import Address, Effects
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.model import DISJUNCTS_PER_DELTA_MAX, Known, LinkState, Source
-from twigcast.overlay.onyx.routing import everything, routing_query
-from twigcast.overlay.onyx.scenario import BRISK, OnyxNetwork
-from twigcast.overlay.onyx.settings import OnyxSettings
-from twigcast.overlay.onyx.streams import Knowledge, Piece
-from twigcast.overlay.onyx.topology import Topology, Verdict, minimum_spanning_forest
-from twigcast.overlay.ordered import OrderedNode
-from twigcast.overlay.simulator import NetworkFaults, Simulator
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.messages import DISJUNCTS_PER_DELTA_MAX, LinkState, SourceEntry, StoredReport
+from twigcast.overlay.onyx.protocol.root_stream import ReceivedRanges, SequenceRange
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
+from twigcast.overlay.onyx.protocol.topology import LinkStateVerdict, Topology, minimum_spanning_forest
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "40"))
@@ -29,45 +29,45 @@ def test_knowledge_is_a_set_of_numbers() -> None:
     for seed in range(SEED, SEED + 10 * ROUNDS):
         rng = random.Random(seed)
         horizon = rng.randrange(5)
-        knowledge, known = Knowledge(horizon), set(range(horizon + 1))
+        knowledge, existing = ReceivedRanges(horizon), set(range(horizon + 1))
         for _ in range(12):
             after = rng.randrange(30)
             upto = after + rng.randrange(6)
-            new = set(range(after + 1, upto + 1)) - known
+            new = set(range(after + 1, upto + 1)) - existing
             unknown = {n for piece in knowledge.unknown(after, upto) for n in range(piece.after + 1, piece.upto + 1)}
             assert unknown == new, f"seed {seed}"
             changed = knowledge.add(after, upto)
             assert changed or not new, f"seed {seed}"
-            known |= new
-            first = next(number for number in range(100) if number not in known) - 1
+            existing |= new
+            first = next(number for number in range(100) if number not in existing) - 1
             assert knowledge.horizon == first, f"seed {seed}"
-            assert all(knowledge.knows(number) == (number in known) for number in range(40)), f"seed {seed}"
+            assert all(knowledge.knows(number) == (number in existing) for number in range(40)), f"seed {seed}"
             end = knowledge.end
             assert end is not None
             missing = {n for gap in knowledge.gaps() for n in range(gap.after + 1, gap.upto + 1)}
-            assert missing == set(range(end + 1)) - known, f"seed {seed}"
+            assert missing == set(range(end + 1)) - existing, f"seed {seed}"
 
 
 def test_an_empty_piece_shows_what_is_missing_before_it() -> None:
-    knowledge = Knowledge(3)
+    knowledge = ReceivedRanges(3)
     assert knowledge.add(9, 9)
-    assert knowledge.gaps() == [Piece(3, 9)]
+    assert knowledge.gaps() == [SequenceRange(3, 9)]
     assert not knowledge.add(9, 9)
-    assert Knowledge().add(4, 4)
+    assert ReceivedRanges().add(4, 4)
 
 
 def topologies(links: dict[tuple[Address, Address], int], *, shared: bool) -> dict[Address, Topology]:
-    found = {}
+    results = {}
     for node in {end for link in links for end in link}:
-        found[node] = topology = Topology(node, 1, shared=shared)
+        results[node] = topology = Topology(node, 1, shared=shared)
         for (one, other), cost in links.items():
             if node in (one, other):
                 topology.set_link(other if node == one else one, cost)
         topology.say()
-    for topology in found.values():
-        for other_one in found.values():
+    for topology in results.values():
+        for other_one in results.values():
             topology.take(other_one.own)
-    return found
+    return results
 
 
 def distances(links: dict[tuple[Address, Address], int]) -> dict[tuple[Address, Address], float]:
@@ -103,11 +103,11 @@ def test_a_link_counts_where_both_ends_name_it() -> None:
     topology = Topology(1, 1)
     topology.set_link(2, 5)
     topology.say()
-    assert topology.take(LinkState(2, 1, 1, ())) is Verdict.NEW
+    assert topology.take(LinkState(2, 1, 1, ())) is LinkStateVerdict.NEW
     assert topology.parents() == {}
-    assert topology.take(LinkState(2, 1, 2, ((1, 9),))) is Verdict.NEW
+    assert topology.take(LinkState(2, 1, 2, ((1, 9),))) is LinkStateVerdict.NEW
     assert topology.edges() == {(1, 2): 9}
-    assert topology.take(LinkState(2, 1, 1, ())) is Verdict.OLD
+    assert topology.take(LinkState(2, 1, 1, ())) is LinkStateVerdict.OLD
 
 
 class Talker:
@@ -120,7 +120,7 @@ class Talker:
 
     def link_up(self, neighbour: Address, cost: int, now: float) -> Effects:
         self.heard.append([])
-        sends = [(neighbour, Known(self.address, number)) for number in range(self.count)]
+        sends = [(neighbour, StoredReport(self.address, number)) for number in range(self.count)]
         return Effects(sends, [], [])
 
     def link_down(self, neighbour: Address, now: float) -> Effects:
@@ -155,9 +155,9 @@ def test_links_keep_order_and_begin_anew_when_they_break() -> None:
                 simulator.mend(0, 1)
         simulator.run(until=simulator.now + 60)
         for talker in talkers.values():
-            expected = [Known(1 - talker.address, number) for number in range(30)]
-            for heard in talker.heard:
-                assert heard == expected[: len(heard)], f"seed {seed}"
+            expected = [StoredReport(1 - talker.address, number) for number in range(30)]
+            for received in talker.heard:
+                assert received == expected[: len(received)], f"seed {seed}"
             assert talker.heard[-1] == expected, f"seed {seed}"
 
 
@@ -168,7 +168,7 @@ def test_what_the_root_no_longer_has_is_named() -> None:
     network.run(5)
     network.publish(0, b"<a/>")
     network.run(2)
-    known = network.stores[1].horizons[0]
+    existing = network.stores[1].horizons[0]
     network.crash(1)
     for _ in range(6):
         network.publish(0, b"<a/>")
@@ -176,7 +176,7 @@ def test_what_the_root_no_longer_has_is_named() -> None:
     network.forget(0, numbers[3])
     network.start(1)
     network.run(20)
-    assert [(lost.after, lost.upto) for lost in network.stores[1].lost] == [(known, numbers[3])]
+    assert [(lost.after, lost.upto) for lost in network.stores[1].lost] == [(existing, numbers[3])]
     assert sorted(number for _, number in network.stores[1].accepted) == [numbers[0], *numbers[4:]]
     assert network.stores[1].horizons[0] == numbers[-1]
 
@@ -203,11 +203,11 @@ def test_the_catalogue_reaches_everybody_and_the_newest_counts() -> None:
     network = OnyxNetwork({(0, 1): 5, (1, 2): 5}, seed=SEED)
     network.start_all()
     network.run(3)
-    network.give(0, network.broker(0).describe, Source("feed", 1, 0, "<!ELEMENT a ANY>"))
+    network.give(0, network.broker(0).describe, SourceEntry("feed", 1, 0, "<!ELEMENT a ANY>"))
     network.run(1)
     network.crash(2)
-    network.give(1, network.broker(1).describe, Source("feed", 3, 0, is_gone=True))
-    network.give(0, network.broker(0).describe, Source("feed", 2, 0))
+    network.give(1, network.broker(1).describe, SourceEntry("feed", 3, 0, is_gone=True))
+    network.give(0, network.broker(0).describe, SourceEntry("feed", 2, 0))
     network.start(2)
     network.run(5)
     assert [network.broker(address).catalogue["feed"].version for address in range(3)] == [3, 3, 3]

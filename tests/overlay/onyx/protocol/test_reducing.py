@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.overlay.many_seeds import failures
+from tests.lab.overlays.many_seeds import failures
 from tests.overlay.onyx.protocol.reducing_histories import (
     QUERIES,
     ReducingHistory,
@@ -20,13 +20,13 @@ from tests.overlay.onyx.protocol.reducing_histories import (
     run_reducing_history,
     wanted,
 )
-from twigcast.overlay.onyx.broker import OnyxBroker
-from twigcast.overlay.onyx.model import Message
-from twigcast.overlay.onyx.parts import read_part
-from twigcast.overlay.onyx.projection import Part
-from twigcast.overlay.onyx.reducing import Reductions
-from twigcast.overlay.onyx.scenario import OnyxNetwork
-from twigcast.overlay.onyx.settings import OnyxSettings
+from twigcast.lab.overlays.onyx.scenario import OnyxNetwork
+from twigcast.overlay.onyx.content.projection import Projection
+from twigcast.overlay.onyx.content.projection_text import read_part
+from twigcast.overlay.onyx.messages import OverlayMessage
+from twigcast.overlay.onyx.protocol.link_projection import LinkProjections
+from twigcast.overlay.onyx.protocol.node import OnyxNode
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "2000")) // 16
@@ -56,8 +56,8 @@ def test_a_part_that_names_no_names_is_the_whole_message(names: str) -> None:
     assert read_part(f'[{query},[["x",""]],[]]') is not None
     for text in (f"[{query},{names},[]]", f"[{query},null,{names}]"):
         part = read_part(text)
-        whole = Message(0, 1, "s", "s", "1", "application/xml", b"<a><b/></a>")
-        assert part is None or Reductions().reduced(whole, part) is not None
+        whole = OverlayMessage(0, 1, "s", "s", "1", "application/xml", b"<a><b/></a>")
+        assert part is None or LinkProjections().reduced(whole, part) is not None
 
 
 @pytest.mark.parametrize("reduces", [False, True])
@@ -131,16 +131,16 @@ def test_what_goes_as_it_is_goes_first_and_nothing_is_reduced_for_links_that_do_
     assert root.reductions is not None
     reduce = root.reductions.reduced
 
-    def noted(message: Message, taken: Part) -> Message | None:
+    def noted(message: OverlayMessage, taken: Projection) -> OverlayMessage | None:
         done.append("reduce")
         return reduce(message, taken)
 
-    def sent(node: OnyxBroker, to: int, message: object) -> None:
+    def sent(node: OnyxNode, to: int, message: object) -> None:
         done.append(f"send {to}")
 
     monkeypatch.setattr(root.reductions, "reduced", noted)
-    monkeypatch.setattr(OnyxBroker, "send", sent)
+    monkeypatch.setattr(OnyxNode, "send", sent)
     for number, body in enumerate((b"<b><n area='1'/><urgent/></b>", b"<b><n area='3'/></b>", b"<b><urgent/></b>"), 1):
         done.clear()
-        root.published([Message(0, number, "", "", "", "application/xml", body)], 50.0)
+        root.published([OverlayMessage(0, number, "", "", "", "application/xml", body)], 50.0)
         assert done == [["send 3", "reduce", "send 1"], ["reduce", "send 2"], ["send 3"]][number - 1]

@@ -17,7 +17,7 @@ from twigcast._core import Engine, NameDictionary, RoutingTable
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.wire import FORMS, Coder, Dictionaries, Form, Structure, choose, names_of
+from twigcast.overlay.onyx.wire import FORMS, BodyCodec, Dictionaries, Structure, WireForm, choose, names_of
 from twigcast.overlay.onyx.wire.errors import UnknownDictionary, WireError
 from twigcast.schema import read_dtd
 
@@ -25,9 +25,9 @@ NAMES = ("a", "b", "p:a", "x", "xml:lang", "xmlns:p")
 STREAMS = [form for form in FORMS.values() if form.structure is not Structure.TEXT]
 
 
-def coder(limits: Limits | None = None) -> tuple[Coder, NameDictionary]:
+def coder(limits: Limits | None = None) -> tuple[BodyCodec, NameDictionary]:
     dictionaries = Dictionaries()
-    return Coder(dictionaries, limits), dictionaries.learn(NAMES)
+    return BodyCodec(dictionaries, limits), dictionaries.learn(NAMES)
 
 
 def canonical(text: bytes) -> str:
@@ -55,12 +55,12 @@ def test_the_engine_answers_alike(message: str, source: random.Random) -> None:
         engine.add(str(number), generator.query(2), NAMESPACES, "xpath", False)
     for number, path in enumerate(["/a", "//b[@x = 1]", "//p:a", "//c[. = 'a']", "/b//a"]):
         table.add([(path, NAMESPACES)], [number])
-    wanted = [(label, label) for label in range(5)]
+    requested = [(label, label) for label in range(5)]
     text = message.encode()
     for form in STREAMS:
         opened = coding.open(coding.write(text, form, dictionary), form)
         assert engine.match_stream(opened.body, opened.dictionary) == engine.match_with_failures(text)
-        assert opened.route(table, wanted) == table.route(text, wanted)
+        assert opened.route(table, requested) == table.route(text, requested)
 
 
 @given(messages(), st.randoms(use_true_random=False))
@@ -90,7 +90,7 @@ def test_other_encodings_and_doctypes_travel_as_what_they_mean() -> None:
 def test_what_is_no_message_has_no_stream() -> None:
     coding, _ = coder()
     with pytest.raises(MalformedMessage, match="end tag"):
-        coding.write(b"<a><b></a>", Form.named("stream"))
+        coding.write(b"<a><b></a>", WireForm.named("stream"))
 
 
 def test_a_bomb_stays_within_the_limit() -> None:
@@ -99,35 +99,35 @@ def test_a_bomb_stays_within_the_limit() -> None:
     for form, body in (
         ("text+zlib", zlib.compress(b"x" * 10_000_000)),
         ("stream+zlib", zlib.compress(b"x" * 10_000_000)),
-        ("text+zstd", Coder().write(b"x" * 10_000_000, Form.named("text+zstd"))),
+        ("text+zstd", BodyCodec().write(b"x" * 10_000_000, WireForm.named("text+zstd"))),
     ):
         with pytest.raises(WireError, match="more than 100000 bytes"):
-            coding.open(body, Form.named(form))
+            coding.open(body, WireForm.named(form))
     name = "n" * 1000
-    stream = Coder().write(f"<a>{f'<{name}/>' * 1000}</a>".encode(), Form.named("stream"))
+    stream = BodyCodec().write(f"<a>{f'<{name}/>' * 1000}</a>".encode(), WireForm.named("stream"))
     assert len(stream) < 10_000
     with pytest.raises(MessageLimitExceeded, match="message_bytes_max"):
-        coding.read(stream, Form.named("stream"))
+        coding.read(stream, WireForm.named("stream"))
 
 
 @pytest.mark.parametrize("form", ["text+zlib", "text+zstd"])
 def test_cut_off_or_followed_by_bytes(form: str) -> None:
     coding, _ = coder()
-    body = coding.write(b"<a>some text</a>", Form.named(form))
+    body = coding.write(b"<a>some text</a>", WireForm.named(form))
     with pytest.raises(WireError, match="cut off"):
-        coding.read(body[:-1], Form.named(form))
+        coding.read(body[:-1], WireForm.named(form))
     with pytest.raises(WireError, match="3 bytes follow"):
-        coding.read(body + b"abc", Form.named(form))
+        coding.read(body + b"abc", WireForm.named(form))
     with pytest.raises(WireError):
-        coding.read(b"<a/>", Form.named(form))
+        coding.read(b"<a/>", WireForm.named(form))
 
 
 def test_an_unknown_dictionary_is_named() -> None:
     coding, _ = coder()
     other = NameDictionary(["a", "z"])
-    body = Coder(Dictionaries([other])).write(b"<a/>", Form.named("dictionary"), other)
+    body = BodyCodec(Dictionaries([other])).write(b"<a/>", WireForm.named("dictionary"), other)
     with pytest.raises(UnknownDictionary, match=f"{other.id:016x}"):
-        coding.read(body, Form.named("dictionary"))
+        coding.read(body, WireForm.named("dictionary"))
 
 
 def test_dictionaries_come_from_schemas() -> None:
@@ -162,9 +162,9 @@ def test_compression_can_change_on_the_way() -> None:
 
 
 def test_links_carry_what_both_sides_know() -> None:
-    assert choose(["dictionary+zstd", "stream"], ["text", "stream", "newer"]) == Form.named("stream")
-    assert choose(["stream"], []) == Form.named("text")
-    assert choose([], list(FORMS)) == Form.named("text")
+    assert choose(["dictionary+zstd", "stream"], ["text", "stream", "newer"]) == WireForm.named("stream")
+    assert choose(["stream"], []) == WireForm.named("text")
+    assert choose([], list(FORMS)) == WireForm.named("text")
     with pytest.raises(ImpossibleSetting, match="wire form"):
         choose(["morse"], ["text"])
     assert [str(form) for form in FORMS.values()] == list(FORMS)

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from twigcast.broker.hub.options import refused_dialect
 from twigcast.broker.model import DeliveryId
-from twigcast.characters import NO_CHARACTER, half_pair
-from twigcast.subscriptions import Dialect
+from twigcast.broker.options import refused_dialect
+from twigcast.reading.text import NO_CHARACTER, half_pair
+from twigcast.registration import Dialect
 
 
 class Model(BaseModel):
@@ -59,10 +59,10 @@ def delivery_id(text: str) -> DeliveryId:
     Raises:
         ValueError: It is none.
     """
-    found = DeliveryId.parse(text)
-    if max(found) > NUMBER_MAX:
+    result = DeliveryId.parse(text)
+    if max(result) > NUMBER_MAX:
         raise ValueError(f"{text!r} is no delivery id: its numbers are too large")
-    return found
+    return result
 
 
 def _delivery_id_text(value: str) -> str:

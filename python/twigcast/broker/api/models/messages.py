@@ -9,10 +9,7 @@ from pydantic import Field
 
 from twigcast.broker.api.envelopes import as_text
 from twigcast.broker.api.models.common import Model, moment
-from twigcast.broker.model import (
-    RejectedMessage,
-    StoredMessage,
-)
+from twigcast.broker.model import RejectedRecord, StoredMessage
 
 
 class AcceptedOut(Model):
@@ -97,7 +94,7 @@ class RejectedOut(Model):
     bytes: int
 
     @classmethod
-    def of(cls, message: RejectedMessage) -> Self:
+    def of(cls, message: RejectedRecord) -> Self:
         """A rejected message as it is shown."""
         return cls(
             rejected=message.id,

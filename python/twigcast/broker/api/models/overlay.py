@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from twigcast.broker.api.models.common import Model, moment
-from twigcast.overlay.onyx.description import Description, read_description
+from twigcast.overlay.onyx.registry.description import Description, read_description
 
 if TYPE_CHECKING:
-    from twigcast.broker.overlay.registering import Choice
+    from twigcast.broker.overlay.registration_service import BrokerChoice
     from twigcast.broker.overlay.registry.registrar import RegistryReport
-    from twigcast.broker.overlay.reports import Report, Way
-    from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Trouble
+    from twigcast.broker.overlay.reports import MessageRoute, OverlayReport
+    from twigcast.overlay.onyx.network.reports import DialReport, LinkFault, LinkReport
 
 
 class LinkOut(Model):
@@ -83,7 +83,7 @@ class DialOut(Model):
         return cls(url=dial.url, attempts=dial.attempts, reason=dial.reason, at=at)
 
 
-class TroubleOut(Model):
+class LinkFaultOut(Model):
     """A broker that was refused, or a link that broke."""
 
     at: datetime
@@ -92,7 +92,7 @@ class TroubleOut(Model):
     reason: str
 
     @classmethod
-    def of(cls, trouble: Trouble) -> Self:
+    def of(cls, trouble: LinkFault) -> Self:
         """It as it is shown."""
         return cls(at=moment(trouble.at), kind=trouble.kind, peer=trouble.peer, reason=trouble.reason)
 
@@ -142,7 +142,7 @@ class OverlayOut(Model):
     where: str
     links: list[LinkOut]
     not_reached: list[DialOut]
-    troubles: list[TroubleOut] = Field(description="The latest, the newest last.")
+    troubles: list[LinkFaultOut] = Field(description="The latest, the newest last.")
     trouble_counts: dict[str, int]
     brokers: list[PeerOut]
     published: int = Field(description="Messages published here, since the start.")
@@ -165,7 +165,7 @@ class OverlayOut(Model):
     sources: int = Field(description="Sources that are registered in the overlay.")
 
     @classmethod
-    def of(cls, report: Report) -> Self:
+    def of(cls, report: OverlayReport) -> Self:
         """It as it is shown."""
         received, tallies = report.received, report.tallies
         return cls(
@@ -180,13 +180,13 @@ class OverlayOut(Model):
                 for link in report.links
             ],
             not_reached=[DialOut.of(dial) for dial in report.dials],
-            troubles=[TroubleOut.of(trouble) for trouble in report.troubles],
+            troubles=[LinkFaultOut.of(trouble) for trouble in report.troubles],
             trouble_counts=report.trouble_counts,
             brokers=_peers(report),
             published=tallies.published,
             stored=received.stored,
             unwanted=received.unwanted,
-            known=received.known,
+            known=received.already_stored,
             reduced=report.status.counts.get("reduced", 0),
             reduced_bytes=report.status.counts.get("reduced_bytes", 0),
             insufficient=report.status.counts.get("insufficient", 0),
@@ -195,26 +195,26 @@ class OverlayOut(Model):
             lost=tallies.lost + received.lost,
             waiting_messages=report.waiting_messages,
             waiting_bytes=report.waiting_bytes,
-            wishes_waiting=report.wishes_waiting,
-            wishes_generalised=report.wishes_generalised,
+            wishes_waiting=report.interests_waiting,
+            wishes_generalised=report.interests_generalised,
             registry=RegistryOut.of(report.registry),
             sources=report.sources,
         )
 
 
-def _peers(report: Report) -> list[PeerOut]:
+def _peers(report: OverlayReport) -> list[PeerOut]:
     status = report.status
-    found = []
+    results = []
     for peer in status.peers:
         towards = status.parents.get(peer.identity)
         description = read_description(peer.label)
-        found.append(
+        results.append(
             PeerOut(
                 name=report.name_of(peer.identity),
                 identity=str(peer.identity),
                 label=description.label,
                 url=description.url or None,
-                place=description.place,
+                place=description.location,
                 holds_registry=description.name in report.registry.holders,
                 neighbours=[NeighbourOut(name=report.name_of(one), cost=cost) for one, cost in peer.links],
                 towards=None if towards is None else report.name_of(towards),
@@ -222,7 +222,7 @@ def _peers(report: Report) -> list[PeerOut]:
                 missing=status.gaps.get(peer.identity, 0),
             )
         )
-    return sorted(found, key=lambda peer: peer.name)
+    return sorted(results, key=lambda peer: peer.name)
 
 
 class BranchOut(Model):
@@ -235,7 +235,7 @@ class BranchOut(Model):
     reduced: str | None = Field(description="The query whose result is sent in its place; null: the message is.")
 
 
-class WayOut(Model):
+class RouteOut(Model):
     """The way of a message through the overlay."""
 
     root: str = Field(description="The broker that accepted it first.")
@@ -244,14 +244,14 @@ class WayOut(Model):
     links: list[BranchOut] = Field(description="As the routing tables are now.")
 
     @classmethod
-    def of(cls, way: Way) -> Self:
+    def of(cls, way: MessageRoute) -> Self:
         """It as it is shown."""
         links = [
             BranchOut(
                 neighbour=name,
                 behind=branch.is_child,
-                taken=branch.is_child and bool(branch.wanted),
-                wanted=list(branch.wanted),
+                taken=branch.is_child and bool(branch.interests),
+                wanted=list(branch.interests),
                 reduced=branch.reduced or None,
             )
             for name, branch in way.branches
@@ -289,7 +289,7 @@ class ChoiceOut(Model):
     backup: ChosenOut | None = Field(description="Which one would, if that one were gone.")
 
     @classmethod
-    def of(cls, choice: Choice) -> Self:
+    def of(cls, choice: BrokerChoice) -> Self:
         """It as it is shown."""
         backup = None if choice.backup is None else ChosenOut.of(choice.backup)
         return cls(broker=ChosenOut.of(choice.broker), backup=backup)

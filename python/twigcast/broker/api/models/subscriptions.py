@@ -9,13 +9,8 @@ from pydantic import Field, StringConstraints, model_validator
 
 from twigcast.broker.api.context import Name
 from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, Text, Url, moment
-from twigcast.broker.model import (
-    DeliverySettings,
-    ErrorRecord,
-    Subscription,
-    SubscriptionState,
-)
-from twigcast.subscriptions import Dialect
+from twigcast.broker.model import DeliverySettings, ErrorRecord, StoredSubscription, SubscriptionState
+from twigcast.registration import Dialect
 
 
 class DeliveryIn(Model):
@@ -136,7 +131,9 @@ class SubscriptionOut(Model):
     warnings: list[str] = Field(default_factory=list, description="What looks wrong with the query, when it is new.")
 
     @classmethod
-    def of(cls, subscription: Subscription, *, pending: int | None = None, warnings: tuple[str, ...] = ()) -> Self:
+    def of(
+        cls, subscription: StoredSubscription, *, pending: int | None = None, warnings: tuple[str, ...] = ()
+    ) -> Self:
         """A subscription as it is shown."""
         replay = None
         if subscription.replay_next is not None and subscription.replay_end is not None:

@@ -11,7 +11,7 @@ import orjson
 
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.replicated_log import Durable, Entry, Snapshot
+from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot, PersistentState
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ class Ledger:
     def __init__(self, records: Records) -> None:
         self._records = records
         state = records.load(_STATE)
-        told = orjson.loads(state.get("vote", b"[0, null]"))
+        reported = orjson.loads(state.get("vote", b"[0, null]"))
         kept = records.load(_LOG)
         base, base_term, *snapshot = orjson.loads(kept.pop(_SNAPSHOT, b'[0, 0, 0, 0, ""]'))
-        log = [Entry(*orjson.loads(text)) for text in kept.values()]
-        self.durable = Durable(told[0], told[1], log, base, base_term, Snapshot(*snapshot))
+        log = [LogEntry(*orjson.loads(text)) for text in kept.values()]
+        self.durable = PersistentState(reported[0], reported[1], log, base, base_term, LogSnapshot(*snapshot))
         #: By name of another holder, which broker that is.
         self.members: dict[str, Address] = orjson.loads(state.get("members", b"{}"))
         self._kept_vote = (self.durable.term, self.durable.voted_for)
@@ -73,7 +73,7 @@ class Ledger:
         await self._keep(_LOG, put, [_name(index) for index in kept if index not in now])
         self._kept_log, self._kept_snapshot = now, durable.snapshot
 
-    def _entries(self) -> dict[int, Entry]:
+    def _entries(self) -> dict[int, LogEntry]:
         """The log by number."""
         return dict(enumerate(self.durable.log, self.durable.base + 1))
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.broker.overlay.registry.asking import Asking
-from twigcast.broker.overlay.registry.holder import Holder
+from twigcast.broker.overlay.registry.client import RegistryClient
+from twigcast.broker.overlay.registry.codec import Command, LeaderHint, RegistryReply, RegistryRequest, TextError, read
 from twigcast.broker.overlay.registry.ledger import Ledger
-from twigcast.broker.overlay.registry.texts import Answer, Ask, Command, Elsewhere, TextError, read
+from twigcast.broker.overlay.registry.replica import RegistryReplica
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.description import Description
-from twigcast.overlay.onyx.model import Source
-from twigcast.overlay.onyx.registration import Placement, Registry
+from twigcast.overlay.onyx.messages import SourceEntry
+from twigcast.overlay.onyx.registry.catalogue import Placement, Registry
+from twigcast.overlay.onyx.registry.description import Description
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class RegistryReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class LocalBroker:
     """This broker, as the registrar needs it."""
 
     name: str
@@ -46,7 +46,7 @@ class Here:
     """Those that can be reached now, this one among them."""
     say: Callable[[Address, bytes], None]
     """Says something to a broker's service."""
-    learned: Callable[[Source], None]
+    learned: Callable[[SourceEntry], None]
     """Told of sources."""
     trouble: Callable[[str, str, str], None]
     """Told, by kind and broker, what a person should know."""
@@ -62,16 +62,18 @@ class Registrar:
         placement: How hosts of profiles are chosen.
     """
 
-    def __init__(self, here: Here, configured: tuple[str, ...], ledger: Ledger | None, placement: Placement) -> None:
+    def __init__(
+        self, here: LocalBroker, configured: tuple[str, ...], ledger: Ledger | None, placement: Placement
+    ) -> None:
         self._here = here
         self._configured = configured
-        self._asking = Asking(here.identity, self.holders, here.brokers, self._say)
-        self._heard: tuple[str, ...] = ()
+        self._asking = RegistryClient(here.identity, self.holders, here.brokers, self._say)
+        self._last_holders: tuple[str, ...] = ()
         self._differing: set[tuple[str, ...]] = set()
         self._loop = asyncio.get_running_loop()
-        self._holder: Holder | None = None
+        self._holder: RegistryReplica | None = None
         if ledger is not None:
-            self._holder = Holder(
+            self._holder = RegistryReplica(
                 here.name,
                 here.identity,
                 configured,
@@ -86,7 +88,7 @@ class Registrar:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look())
+            group.create_task(self._maintain())
             if self._holder is not None:
                 group.create_task(self._holder.run())
 
@@ -98,28 +100,28 @@ class Registrar:
         """
         return await self._asking.ask(command, is_question=is_question)
 
-    def heard(self, origin: Address, content: bytes) -> None:
+    def on_message(self, origin: Address, content: bytes) -> None:
         """The service of a broker says something."""
         try:
             said = read(content)
         except TextError as error:
             logger.warning("what broker %d says of the registry is passed over: %s", origin, error)
             return
-        if isinstance(said, Answer | Elsewhere):
+        if isinstance(said, RegistryReply | LeaderHint):
             self._asking.answered(said)
         elif self._holder is not None:
-            if isinstance(said, Ask):
+            if isinstance(said, RegistryRequest):
                 self._holder.asked(origin, said)
             else:
-                self._holder.heard(origin, said)
+                self._holder.on_message(origin, said)
 
     def holders(self) -> tuple[str, ...]:
         """Names of the brokers that hold the registry, as far as is known."""
         if self._configured:
             return self._configured
         # Where none of them can be reached just now, it is those that were named before.
-        self._heard = min(self._named(), default=self._heard)
-        return self._heard
+        self._last_holders = min(self._named(), default=self._last_holders)
+        return self._last_holders
 
     def report(self) -> RegistryReport:
         """How it looks from here."""
@@ -134,11 +136,11 @@ class Registrar:
 
     def _say(self, target: Address, content: bytes) -> None:
         if target == self._here.identity:
-            self._loop.call_soon(self.heard, target, content)
+            self._loop.call_soon(self.on_message, target, content)
         else:
             self._here.say(target, content)
 
-    async def _look(self) -> None:
+    async def _maintain(self) -> None:
         """See to it that brokers are known to the registry, and that all name the same holders."""
         while True:
             if self._holder is not None:

@@ -1,4 +1,4 @@
-"""The driver of ONYX over gRPC: real processes that exchange the messages of :mod:`twigcast.overlay.onyx.model`.
+"""The driver of ONYX over gRPC: real processes that exchange the messages of :mod:`twigcast.overlay.onyx.messages`.
 
 - ``primitives``, ``fields``, ``driving``, ``frames``, ``packets``: from messages to bytes and back, within bounds;
 - ``greeting``: what two brokers must agree on before anything else, and how it is refused;

@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 
 from twigcast.overlay.onyx.network.errors import CertificateError, FrameError, NetworkError, PeerRefused
-from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, Greeting, Ready, Refused
+from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
 from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
 from twigcast.overlay.onyx.network.reports import DialReport
@@ -80,7 +80,7 @@ class Dialer:
         if isinstance(error, PeerRefused) and error.kind == DUPLICATE:
             self._attempts, self._reason = 0, None
             return self._settings.pause_seconds_min
-        if self._told(str(error)) and isinstance(error, CertificateError):
+        if self._note_failure(str(error)) and isinstance(error, CertificateError):
             self._links.refused(str(self.target), PeerRefused(CERTIFICATE, error.reason))
         if isinstance(error, PeerRefused) and error.kind == STOPPING:
             return self._settings.pause_seconds_min
@@ -92,7 +92,7 @@ class Dialer:
             # The broker at this address may be another one by now.
             self._named = self.target.host
             return self._failed(CertificateError(f"the certificates do not fit{called}: {reason[:300]}"))
-        if self._told(reason):
+        if self._note_failure(reason):
             logger.info("%s is not reached: %s", self.target, reason, extra={"where": str(self.target)})
         return self._pause()
 
@@ -101,12 +101,12 @@ class Dialer:
         doublings = min(max(self._attempts - 1, 0), 20)
         return min(settings.pause_seconds_min * (1 << doublings), settings.pause_seconds_max)
 
-    def _told(self, reason: str) -> bool:
+    def _note_failure(self, reason: str) -> bool:
         """Remember why it failed; whether that is new."""
-        known = reason == self._reason
+        existing = reason == self._reason
         self._attempts += 1
         self._reason, self._at = reason, time.time()
-        return not known
+        return not existing
 
     # One attempt ------------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Dialer:
             refusal = PeerRefused(FRAME, f"its greeting is no packet: {error.reason}")
             self._links.refused(str(self.target), refusal)
             raise refusal from None
-        if len(answers) == 1 and isinstance(answers[0], Refused):
+        if len(answers) == 1 and isinstance(answers[0], GoAway):
             refusal = PeerRefused(answers[0].kind, answers[0].reason)
             if refusal.reason != self._reason:
                 self._links.refused(str(self.target), refusal, by_them=True)
@@ -172,7 +172,7 @@ class Dialer:
             if refusal.reason != self._reason:
                 self._links.refused(peer.name, refusal)
             with suppress(ConnectionError):
-                await stream.write(packet([frame(Refused(refusal.kind, refusal.reason))]))
+                await stream.write(packet([frame(GoAway(refusal.kind, refusal.reason))]))
             raise
         await stream.write(packet([frame(Ready())]))
 

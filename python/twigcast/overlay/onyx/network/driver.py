@@ -14,17 +14,17 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network.dialer import Dialer
 from twigcast.overlay.onyx.network.greeting import Greeting
 from twigcast.overlay.onyx.network.link import Link
 from twigcast.overlay.onyx.network.links import Links
 from twigcast.overlay.onyx.network.listener import Listener
-from twigcast.overlay.onyx.network.reports import DialReport, LinkReport, Troubles
+from twigcast.overlay.onyx.network.reports import DialReport, LinkFaults, LinkReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Certificates, Target
 from twigcast.overlay.onyx.wire.bodies import Bodies
-from twigcast.overlay.onyx.wire.exchange import Exchange, FormWishes
+from twigcast.overlay.onyx.wire.exchange import Exchange, FormPreferences
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Driver:
         where: str = "",
         join: Sequence[Target] = (),
         bodies: Bodies | None = None,
-        forms: FormWishes | None = None,
+        forms: FormPreferences | None = None,
     ) -> None:
         self.settings = settings or NetworkSettings()
         self._node = node
@@ -92,7 +92,7 @@ class Driver:
         self._software = software
         self._where = where
         self._deliver = deliver
-        self._bodies, self._forms = bodies or Bodies(), forms or FormWishes()
+        self._bodies, self._forms = bodies or Bodies(), forms or FormPreferences()
         self.links = Links(self.greeting, self.settings, self, self._exchange)
         self.identity = self.greeting().identity
         self._listener = None if listen is None else Listener(*listen, self.links, certificates)
@@ -100,7 +100,7 @@ class Driver:
         self._tasks: list[asyncio.Task[None]] = []
         self._costs: dict[int, int] = {}
         """By neighbour, what the node was told."""
-        self._told: dict[int, float] = {}
+        self._cost_sent_at: dict[int, float] = {}
         """When."""
         self._timers: set[asyncio.TimerHandle] = set()
         self._loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ class Driver:
         return [report for dialer in self._dialers if (report := dialer.report()) is not None]
 
     @property
-    def troubles(self) -> Troubles:
+    def troubles(self) -> LinkFaults:
         """What went wrong with links."""
         return self.links.troubles
 
@@ -202,7 +202,7 @@ class Driver:
         handle = self._loop.call_later(delay, wake)
         self._timers.add(handle)
 
-    def room_for(self, identity: int) -> bool:
+    def has_capacity_for(self, identity: int) -> bool:
         """Whether a neighbour takes what is sent to it: less than a quarter of what may wait does."""
         link = self.links.of(identity)
         return link is None or link.queue_bytes < self.settings.queue_bytes_max // 4
@@ -233,11 +233,11 @@ class Driver:
         if link.round_trip is None or not self._running:
             return
         cost = max(1, math.ceil(link.round_trip * 1_000))
-        before, told = self._costs.get(link.identity, 1), self._told.get(link.identity)
+        before, reported = self._costs.get(link.identity, 1), self._cost_sent_at.get(link.identity)
         if _differ(cost, before, self.settings) and (
-            told is None or time.monotonic() - told >= self.settings.cost_seconds
+            reported is None or time.monotonic() - reported >= self.settings.cost_seconds
         ):
-            self._costs[link.identity], self._told[link.identity] = cost, time.monotonic()
+            self._costs[link.identity], self._cost_sent_at[link.identity] = cost, time.monotonic()
             self.act(self._node.link_cost(link.identity, cost, time.monotonic()))
 
 

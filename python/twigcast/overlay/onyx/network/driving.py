@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from twigcast.overlay.onyx.model import PROTOCOL
+from twigcast.overlay.onyx.lexicon import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, LexiconUpdate
+from twigcast.overlay.onyx.messages import PROTOCOL
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.fields import NAME_MAX, read_flag
-from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX, Greeting, Ping, Pong, Ready, Refused
-from twigcast.overlay.onyx.network.primitives import Reader, put_bytes, put_number, put_real, put_text
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Teaching
+from twigcast.overlay.onyx.network.greeting import NAME_BYTES_MAX, GoAway, Greeting, Ping, Pong, Ready
+from twigcast.overlay.onyx.network.primitives import FrameReader, put_bytes, put_number, put_real, put_text
 
 REASON_BYTES_MAX: Final = 4 << 10
 """Bytes of a reason."""
@@ -28,7 +28,7 @@ def put_greeting(out: bytearray, greeting: Greeting) -> None:
     put_text(out, greeting.software)
 
 
-def read_greeting(reader: Reader) -> Greeting:
+def read_greeting(reader: FrameReader) -> Greeting:
     """Read its fields."""
     version = reader.number(), reader.number()
     name = reader.text(NAME_BYTES_MAX)
@@ -43,15 +43,15 @@ def read_greeting(reader: Reader) -> Greeting:
     return Greeting(version, name, instance, incarnation, where, clock, software)
 
 
-def put_refused(out: bytearray, refused: Refused) -> None:
+def put_refused(out: bytearray, refused: GoAway) -> None:
     """Append its fields."""
     put_text(out, refused.kind)
     put_text(out, refused.reason)
 
 
-def read_refused(reader: Reader) -> Refused:
+def read_refused(reader: FrameReader) -> GoAway:
     """Read its fields."""
-    return Refused(reader.text(NAME_MAX), reader.text(REASON_BYTES_MAX))
+    return GoAway(reader.text(NAME_MAX), reader.text(REASON_BYTES_MAX))
 
 
 def put_ping(out: bytearray, ping: Ping) -> None:
@@ -59,7 +59,7 @@ def put_ping(out: bytearray, ping: Ping) -> None:
     put_number(out, ping.stamp)
 
 
-def read_ping(reader: Reader) -> Ping:
+def read_ping(reader: FrameReader) -> Ping:
     """Read its fields."""
     return Ping(reader.number())
 
@@ -70,12 +70,12 @@ def put_pong(out: bytearray, pong: Pong) -> None:
     put_real(out, pong.clock)
 
 
-def read_pong(reader: Reader) -> Pong:
+def read_pong(reader: FrameReader) -> Pong:
     """Read its fields."""
     return Pong(reader.number(), reader.real())
 
 
-def put_teaching(out: bytearray, teaching: Teaching) -> None:
+def put_teaching(out: bytearray, teaching: LexiconUpdate) -> None:
     """Append its fields."""
     put_number(out, teaching.dictionary)
     out.append(teaching.base is not None)
@@ -86,18 +86,18 @@ def put_teaching(out: bytearray, teaching: Teaching) -> None:
         put_text(out, name)
 
 
-def read_teaching(reader: Reader) -> Teaching:
+def read_teaching(reader: FrameReader) -> LexiconUpdate:
     """Read its fields."""
     dictionary = reader.number()
     base = reader.number() if read_flag(reader) else None
     names = reader.several(lambda: reader.text(LEXICON_NAME_BYTES_MAX), LEXICON_NAMES_MAX)
-    return Teaching(dictionary, base, tuple(names))
+    return LexiconUpdate(dictionary, base, tuple(names))
 
 
 def put_ready(out: bytearray, ready: Ready) -> None:
     """Nothing: its kind says all."""
 
 
-def read_ready(reader: Reader) -> Ready:
+def read_ready(reader: FrameReader) -> Ready:
     """Read its fields."""
     return Ready()

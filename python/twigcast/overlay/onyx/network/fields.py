@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from twigcast.overlay.onyx.model import EVERYWHERE, Disjunct, LinearPath, Root
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, Root
 from twigcast.overlay.onyx.network.errors import FrameError
-from twigcast.overlay.onyx.network.primitives import Reader, put_number, put_text
+from twigcast.overlay.onyx.network.primitives import FrameReader, put_number, put_text
 
 NAME_MAX: Final = 4 << 10
 """Bytes of a name: of a scope, a source, a message, a type."""
@@ -36,12 +36,12 @@ def put_numbers(out: bytearray, numbers: Iterable[int], count: int) -> None:
         put_number(out, number)
 
 
-def read_numbers(reader: Reader) -> tuple[int, ...]:
+def read_numbers(reader: FrameReader) -> tuple[int, ...]:
     """Numbers, as of brokers."""
     return tuple(reader.several(reader.number, BROKERS_MAX))
 
 
-def read_flag(reader: Reader) -> bool:
+def read_flag(reader: FrameReader) -> bool:
     """Yes or no.
 
     Raises:
@@ -64,7 +64,7 @@ def put_roots(out: bytearray, roots: frozenset[Root] | str) -> None:
     put_numbers(out, sorted(roots), len(roots))
 
 
-def read_roots(reader: Reader) -> frozenset[Root] | str:
+def read_roots(reader: FrameReader) -> frozenset[Root] | str:
     """A set of roots, or all of them."""
     return EVERYWHERE if read_flag(reader) else frozenset(read_numbers(reader))
 
@@ -93,7 +93,7 @@ class DisjunctWriter:
                 put_text(out, prefix)
                 put_text(out, uri)
 
-    def put(self, out: bytearray, disjunct: Disjunct) -> None:
+    def submit(self, out: bytearray, disjunct: Disjunct) -> None:
         """Append a disjunct."""
         put_number(out, self._scopes[disjunct.scope])
         numbers = sorted(map(self._paths.__getitem__, disjunct.paths))
@@ -103,7 +103,7 @@ class DisjunctWriter:
 class DisjunctReader:
     """Reads what `DisjunctWriter` has written."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: FrameReader) -> None:
         self._reader = reader
         self._scopes = reader.several(lambda: reader.text(NAME_MAX), DISJUNCTS_MAX)
         self._paths = reader.several(self._path, PATHS_MAX)

@@ -10,23 +10,24 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from twigcast._core import BODY_BYTES_MAX, SpanCodec
-from twigcast.overlay.onyx.model import (
+from twigcast.overlay.onyx.lexicon import Lexicon, LexiconUpdate
+from twigcast.overlay.onyx.messages import (
     DISJUNCTS_PER_DELTA_MAX,
     Attach,
     Attached,
     Detach,
     Hello,
-    Known,
     LinkState,
-    Message,
+    OverlayMessage,
     Recover,
     Recovered,
-    Reduce,
-    Relay,
     Root,
     RoutingDelta,
-    Source,
+    ServiceMessage,
+    SetProjection,
+    SourceEntry,
     Span,
+    StoredReport,
 )
 from twigcast.overlay.onyx.network import driving
 from twigcast.overlay.onyx.network.errors import FrameError
@@ -43,9 +44,8 @@ from twigcast.overlay.onyx.network.fields import (
     read_numbers,
     read_roots,
 )
-from twigcast.overlay.onyx.network.greeting import Greeting, Ping, Pong, Ready, Refused
-from twigcast.overlay.onyx.network.primitives import Reader, put_bytes, put_number, put_real, put_signed, put_text
-from twigcast.overlay.onyx.wire.lexicons import Lexicon, Teaching
+from twigcast.overlay.onyx.network.greeting import GoAway, Greeting, Ping, Pong, Ready
+from twigcast.overlay.onyx.network.primitives import FrameReader, put_bytes, put_number, put_real, put_signed, put_text
 
 FORMS_MAX: Final = 64
 """Wire formats that a broker names."""
@@ -55,7 +55,7 @@ SCHEMA_BYTES_MAX: Final = 4 << 20
 Agreed: TypeAlias = dict[str, tuple[str, Lexicon | None]]
 """By forms of messages as they are written: the form that is meant, and the lexicon."""
 
-SPANS: Final = SpanCodec(Span, Message)
+SPANS: Final = SpanCodec(Span, OverlayMessage)
 """Reads and writes spans, with the messages in them, in the core: of all that goes over links, most is these."""
 
 
@@ -66,7 +66,7 @@ def _put_span(out: bytearray, span: Span) -> None:
     out += SPANS.fields(span)
 
 
-def _span(reader: Reader) -> Span:
+def _span(reader: FrameReader) -> Span:
     return reader.by(_read_span)
 
 
@@ -90,7 +90,7 @@ def _put_hello(out: bytearray, hello: Hello) -> None:
         put_text(out, form)
 
 
-def _hello(reader: Reader) -> Hello:
+def _hello(reader: FrameReader) -> Hello:
     identity, incarnation = reader.number(), reader.number()
     version = reader.number(), reader.number()
     return Hello(identity, incarnation, version, tuple(reader.several(lambda: reader.text(NAME_MAX), FORMS_MAX)))
@@ -107,7 +107,7 @@ def _put_link_state(out: bytearray, state: LinkState) -> None:
     put_text(out, state.where)
 
 
-def _link_state(reader: Reader) -> LinkState:
+def _link_state(reader: FrameReader) -> LinkState:
     origin, incarnation, version = reader.number(), reader.number(), reader.number()
     links = reader.several(lambda: (reader.number(), reader.number()), BROKERS_MAX)
     return LinkState(origin, incarnation, version, tuple(links), reader.text(NAME_MAX))
@@ -115,33 +115,33 @@ def _link_state(reader: Reader) -> LinkState:
 
 def _put_routing_delta(out: bytearray, delta: RoutingDelta) -> None:
     put_number(out, delta.version)
-    parts = DisjunctWriter([disjunct for disjunct, _ in delta.wanted] + list(delta.unwanted))
+    parts = DisjunctWriter([disjunct for disjunct, _ in delta.interests] + list(delta.unwanted))
     parts.put_parts(out)
     sets: dict[frozenset[Root] | str, int] = {}
-    for _, roots in delta.wanted:
+    for _, roots in delta.interests:
         sets.setdefault(roots, len(sets))
     put_number(out, len(sets))
     for roots in sets:
         put_roots(out, roots)
-    put_number(out, len(delta.wanted))
-    for disjunct, roots in delta.wanted:
-        parts.put(out, disjunct)
+    put_number(out, len(delta.interests))
+    for disjunct, roots in delta.interests:
+        parts.submit(out, disjunct)
         put_number(out, sets[roots])
     put_number(out, len(delta.unwanted))
     for disjunct in delta.unwanted:
-        parts.put(out, disjunct)
+        parts.submit(out, disjunct)
 
 
-def _routing_delta(reader: Reader) -> RoutingDelta:
+def _routing_delta(reader: FrameReader) -> RoutingDelta:
     version = reader.number()
     parts = DisjunctReader(reader)
     sets = reader.several(lambda: read_roots(reader), DISJUNCTS_MAX)
     count = reader.count(DISJUNCTS_PER_DELTA_MAX, least_bytes=3)
-    wanted = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
-    return RoutingDelta(version, wanted, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
+    requested = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
+    return RoutingDelta(version, requested, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
 
 
-def _put_reduce(out: bytearray, reduce: Reduce) -> None:
+def _put_reduce(out: bytearray, reduce: SetProjection) -> None:
     put_number(out, len(reduce.parts))
     for scope, text in reduce.parts:
         put_text(out, scope)
@@ -149,9 +149,9 @@ def _put_reduce(out: bytearray, reduce: Reduce) -> None:
     out.append(reduce.rest)
 
 
-def _reduce(reader: Reader) -> Reduce:
+def _reduce(reader: FrameReader) -> SetProjection:
     parts = reader.several(lambda: (reader.text(NAME_MAX), reader.text(PATH_BYTES_MAX)), DISJUNCTS_MAX)
-    return Reduce(tuple(parts), read_flag(reader))
+    return SetProjection(tuple(parts), read_flag(reader))
 
 
 def _put_attach(out: bytearray, attach: Attach) -> None:
@@ -160,7 +160,7 @@ def _put_attach(out: bytearray, attach: Attach) -> None:
     put_number(out, attach.hops)
 
 
-def _attach(reader: Reader) -> Attach:
+def _attach(reader: FrameReader) -> Attach:
     return Attach(reader.number(), reader.number(), reader.number())
 
 
@@ -168,7 +168,7 @@ def _put_detach(out: bytearray, detach: Detach) -> None:
     put_number(out, detach.root)
 
 
-def _detach(reader: Reader) -> Detach:
+def _detach(reader: FrameReader) -> Detach:
     return Detach(reader.number())
 
 
@@ -178,7 +178,7 @@ def _put_attached(out: bytearray, attached: Attached) -> None:
     put_signed(out, attached.position)
 
 
-def _attached(reader: Reader) -> Attached:
+def _attached(reader: FrameReader) -> Attached:
     return Attached(reader.number(), reader.number(), reader.signed())
 
 
@@ -186,42 +186,42 @@ def _put_recover(out: bytearray, recover: Recover) -> None:
     put_number(out, recover.root)
     put_signed(out, recover.after)
     put_signed(out, recover.upto)
-    parts = DisjunctWriter(recover.wanted)
+    parts = DisjunctWriter(recover.query)
     parts.put_parts(out)
-    put_number(out, len(recover.wanted))
-    for disjunct in recover.wanted:
-        parts.put(out, disjunct)
-    put_numbers(out, recover.way, len(recover.way))
+    put_number(out, len(recover.query))
+    for disjunct in recover.query:
+        parts.submit(out, disjunct)
+    put_numbers(out, recover.route, len(recover.route))
 
 
-def _recover(reader: Reader) -> Recover:
+def _recover(reader: FrameReader) -> Recover:
     root, after, upto = reader.number(), reader.signed(), reader.signed()
-    wanted = frozenset(DisjunctReader(reader).several())
-    return Recover(root, after, upto, wanted, read_numbers(reader))
+    requested = frozenset(DisjunctReader(reader).several())
+    return Recover(root, after, upto, requested, read_numbers(reader))
 
 
 def _put_recovered(out: bytearray, recovered: Recovered) -> None:
     _put_span(out, recovered.span)
-    put_numbers(out, recovered.way, len(recovered.way))
+    put_numbers(out, recovered.route, len(recovered.route))
     out.append(recovered.lost)
     out.append(recovered.pauses)
 
 
-def _recovered(reader: Reader) -> Recovered:
+def _recovered(reader: FrameReader) -> Recovered:
     return Recovered(_span(reader), read_numbers(reader), read_flag(reader), read_flag(reader))
 
 
-def _put_known(out: bytearray, known: Known) -> None:
+def _put_stored_report(out: bytearray, known: StoredReport) -> None:
     put_number(out, known.root)
     put_signed(out, known.horizon)
     put_number(out, known.brokers)
 
 
-def _known(reader: Reader) -> Known:
-    return Known(reader.number(), reader.signed(), reader.number())
+def _stored_report(reader: FrameReader) -> StoredReport:
+    return StoredReport(reader.number(), reader.signed(), reader.number())
 
 
-def _put_source(out: bytearray, source: Source) -> None:
+def _put_source(out: bytearray, source: SourceEntry) -> None:
     put_text(out, source.name)
     put_number(out, source.version)
     put_number(out, source.root)
@@ -232,21 +232,21 @@ def _put_source(out: bytearray, source: Source) -> None:
     put_text(out, source.owner)
 
 
-def _source(reader: Reader) -> Source:
+def _source(reader: FrameReader) -> SourceEntry:
     name, version, root = reader.text(NAME_MAX), reader.number(), reader.number()
     schema, rate, size, is_gone = reader.text(SCHEMA_BYTES_MAX), reader.real(), reader.number(), read_flag(reader)
-    return Source(name, version, root, schema, rate, size, is_gone, reader.text(NAME_MAX))
+    return SourceEntry(name, version, root, schema, rate, size, is_gone, reader.text(NAME_MAX))
 
 
-def _put_relay(out: bytearray, relay: Relay) -> None:
+def _put_relay(out: bytearray, relay: ServiceMessage) -> None:
     put_number(out, relay.origin)
     put_number(out, relay.target)
     put_number(out, relay.hops)
     put_bytes(out, relay.content)
 
 
-def _relay(reader: Reader) -> Relay:
-    return Relay(reader.number(), reader.number(), reader.number(), reader.bytes(BODY_BYTES_MAX))
+def _relay(reader: FrameReader) -> ServiceMessage:
+    return ServiceMessage(reader.number(), reader.number(), reader.number(), reader.bytes(BODY_BYTES_MAX))
 
 
 # The table ------------------------------------------------------------------------------------------------------------
@@ -257,13 +257,13 @@ class Codec(NamedTuple):
 
     Attributes:
         kind: Number of the class on the wire, for good.
-        put: Appends the fields.
+        submit: Appends the fields.
         read: Reads them.
     """
 
     kind: int
     put: Callable[[bytearray, Any], None]
-    read: Callable[[Reader], Any]
+    read: Callable[[FrameReader], Any]
 
 
 SPAN_KIND: Final = 16
@@ -272,10 +272,10 @@ SPAN_KIND: Final = 16
 CODECS: Final[dict[type, Codec]] = {
     Greeting: Codec(1, driving.put_greeting, driving.read_greeting),
     Ready: Codec(2, driving.put_ready, driving.read_ready),
-    Refused: Codec(3, driving.put_refused, driving.read_refused),
+    GoAway: Codec(3, driving.put_refused, driving.read_refused),
     Ping: Codec(4, driving.put_ping, driving.read_ping),
     Pong: Codec(5, driving.put_pong, driving.read_pong),
-    Teaching: Codec(6, driving.put_teaching, driving.read_teaching),
+    LexiconUpdate: Codec(6, driving.put_teaching, driving.read_teaching),
     Span: Codec(SPAN_KIND, _put_span, _span),
     Hello: Codec(17, _put_hello, _hello),
     LinkState: Codec(18, _put_link_state, _link_state),
@@ -284,11 +284,11 @@ CODECS: Final[dict[type, Codec]] = {
     Attached: Codec(21, _put_attached, _attached),
     Recover: Codec(22, _put_recover, _recover),
     Recovered: Codec(23, _put_recovered, _recovered),
-    Known: Codec(24, _put_known, _known),
+    StoredReport: Codec(24, _put_stored_report, _stored_report),
     Detach: Codec(25, _put_detach, _detach),
-    Source: Codec(26, _put_source, _source),
-    Relay: Codec(27, _put_relay, _relay),
-    Reduce: Codec(28, _put_reduce, _reduce),
+    SourceEntry: Codec(26, _put_source, _source),
+    ServiceMessage: Codec(27, _put_relay, _relay),
+    SetProjection: Codec(28, _put_reduce, _reduce),
 }
 """By class of message."""
 
@@ -324,7 +324,7 @@ def read_frame(kind: int, data: bytes, start: int, end: int) -> Any:
     read = _READ.get(kind)
     if read is None:
         return None
-    reader = Reader(data, start, end)
+    reader = FrameReader(data, start, end)
     try:
         message = read(reader)
         reader.finish()

@@ -1,6 +1,6 @@
 """What two brokers tell each other first, and when one does not talk to the other.
 
-The broker that dials sends its :class:`Greeting`; the other answers with its own or with :class:`Refused`; the first
+The broker that dials sends its :class:`Greeting`; the other answers with its own or with :class:`GoAway`; the first
 then says :class:`Ready` or refuses in its turn. Only then is there a link.
 
 A broker is called by its *name*, which its certificate must hold. What it is, is its store: its number in the protocol
@@ -88,7 +88,7 @@ class Ready(NamedTuple):
     """The other side's greeting is accepted."""
 
 
-class Refused(NamedTuple):
+class GoAway(NamedTuple):
     """Last on a stream: why it ends.
 
     Attributes:

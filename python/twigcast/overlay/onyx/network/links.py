@@ -17,8 +17,8 @@ from twigcast.overlay.onyx.network.greeting import (
     Greeting,
     check,
 )
-from twigcast.overlay.onyx.network.link import BROKEN, Link, Stream
-from twigcast.overlay.onyx.network.reports import Troubles
+from twigcast.overlay.onyx.network.link import BROKEN, Link, TransportStream
+from twigcast.overlay.onyx.network.reports import LinkFaults
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.wire.exchange import Exchange
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 _HARMLESS = frozenset({DUPLICATE})
 
 
-class Owner(Protocol):
+class LinkObserver(Protocol):
     """Who is told of links, in the event loop; it does not block."""
 
     def link_up(self, link: Link) -> None:
@@ -57,12 +57,12 @@ class Links:
         self,
         greeting: Callable[[], Greeting],
         settings: NetworkSettings,
-        owner: Owner,
+        owner: LinkObserver,
         exchange: Callable[[str], Exchange],
     ) -> None:
         self.greeting = greeting
         self.settings = settings
-        self.troubles = Troubles()
+        self.troubles = LinkFaults()
         self._owner = owner
         self._exchange = exchange
         self._links: dict[int, Link] = {}
@@ -112,7 +112,7 @@ class Links:
 
     async def keep(
         self,
-        stream: Stream,
+        stream: TransportStream,
         peer: Greeting,
         *,
         where: str,

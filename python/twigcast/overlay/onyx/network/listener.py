@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from twigcast.overlay.onyx.network.errors import FrameError, NetworkError, PeerRefused
-from twigcast.overlay.onyx.network.greeting import FRAME, Greeting, Ready, Refused
+from twigcast.overlay.onyx.network.greeting import FRAME, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
 from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
 from twigcast.overlay.onyx.network.streams import METHOD, SERVICE, AnsweredStream, options, same, security_of
@@ -92,7 +92,7 @@ class Listener:
         except PeerRefused as refusal:
             self._links.refused(who, refusal)
             with suppress(ConnectionError):
-                await stream.write(packet([frame(Refused(refusal.kind, refusal.reason))]))
+                await stream.write(packet([frame(GoAway(refusal.kind, refusal.reason))]))
         except (ConnectionError, TimeoutError) as error:
             logger.debug("%s went away while it greeted: %s", who, error)
 
@@ -101,7 +101,7 @@ class Listener:
         self._links.admit(peer, dialed=False, proven=proven)
         await stream.write(packet([frame(self._links.greeting())]))
         answer = await _only(stream)
-        if isinstance(answer, Refused):
+        if isinstance(answer, GoAway):
             self._links.refused(peer.name, PeerRefused(answer.kind, answer.reason), by_them=True)
             return False
         if answer is None:

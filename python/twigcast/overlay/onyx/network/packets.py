@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Final
 
 from twigcast._core import PACKET_BYTES_MAX, PACKET_FORM, packet_of
-from twigcast.overlay.onyx.model import Span
+from twigcast.overlay.onyx.messages import Span
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.frames import SPAN_KIND, SPANS, Agreed, frame_of, read_frame, read_span_frame
 

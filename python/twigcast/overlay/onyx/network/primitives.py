@@ -15,7 +15,7 @@ from twigcast.overlay.onyx.network.errors import FrameError
 
 T = TypeVar("T")
 Data: TypeAlias = bytes
-"""What is read; `Reader` has a method of the other name."""
+"""What is read; `FrameReader` has a method of the other name."""
 
 NUMBER_MAX: Final = (1 << 64) - 1
 """The largest number."""
@@ -59,7 +59,7 @@ def put_text(out: bytearray, value: str) -> None:
     put_bytes(out, value.encode())
 
 
-class Reader:
+class FrameReader:
     """Reads what the functions above have written, from one frame.
 
     Args:
@@ -149,12 +149,12 @@ class Reader:
             raise FrameError(f"{count:,} things are announced in {self.left:,} bytes")
         return count
 
-    def choice(self, things: list[T]) -> T:
+    def choice(self, items_: list[T]) -> T:
         """One of the things, by its place."""
-        place = self.number()
-        if place >= len(things):
-            raise FrameError(f"number {place:,} of {len(things):,} things")
-        return things[place]
+        position = self.number()
+        if position >= len(items_):
+            raise FrameError(f"number {position:,} of {len(items_):,} things")
+        return items_[position]
 
     def several(self, read: Callable[[], T], most: int) -> list[T]:
         """Several things of one kind."""
@@ -162,8 +162,8 @@ class Reader:
 
     def by(self, read: Callable[[Data, int, int], tuple[T, int]]) -> T:
         """What a function reads: it is given all bytes, where to begin and to end, and says where it has come to."""
-        thing, self._at = read(self._data, self._at, self._end)
-        return thing
+        item, self._at = read(self._data, self._at, self._end)
+        return item
 
     def skip(self) -> None:
         """Pass over all that is left."""

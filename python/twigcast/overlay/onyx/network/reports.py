@@ -69,7 +69,7 @@ class DialReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class LinkFault:
     """A broker that was refused, or a link that broke."""
 
     at: float
@@ -82,13 +82,13 @@ class Trouble:
 
 
 @dataclass(slots=True)
-class Troubles:
+class LinkFaults:
     """The latest troubles, and how many of each kind there were since the start."""
 
-    latest: deque[Trouble] = field(default_factory=lambda: deque(maxlen=TROUBLES_KEPT))
+    latest: deque[LinkFault] = field(default_factory=lambda: deque(maxlen=TROUBLES_KEPT))
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, peer: str, reason: str) -> None:
         """Remember one."""
-        self.latest.append(Trouble(time.time(), kind, peer, reason))
+        self.latest.append(LinkFault(time.time(), kind, peer, reason))
         self.counts[kind if kind in self.counts or len(self.counts) < KINDS_MAX else _OTHER] += 1

@@ -64,7 +64,7 @@ class DialedStream:
         try:
             data: object = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise ConnectionError(told(error)) from None
+            raise ConnectionError(error_text(error)) from None
         except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
             raise ConnectionError(str(error) or "the call has ended") from None
         return data if isinstance(data, bytes) else None
@@ -74,7 +74,7 @@ class DialedStream:
         try:
             await self._call.write(data)
         except grpc.aio.AioRpcError as error:
-            raise ConnectionError(told(error)) from None
+            raise ConnectionError(error_text(error)) from None
         except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
             raise ConnectionError(str(error) or "the call has ended") from None
 
@@ -112,7 +112,7 @@ class AnsweredStream:
         """Nothing: the call ends with its handler."""
 
 
-def told(error: grpc.aio.AioRpcError) -> str:
+def error_text(error: grpc.aio.AioRpcError) -> str:
     """What went wrong with a call, in one line."""
     details = " ".join((error.details() or "").split())
     return details or error.code().name.lower().replace("_", " ")

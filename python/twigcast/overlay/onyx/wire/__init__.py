@@ -9,12 +9,13 @@ A stream says what the message says, not how: white space inside tags, CDATA sec
 DOCTYPE do not come back. Text comes back byte for byte. So links carry text unless their brokers were told otherwise.
 
 What lives where: ``forms``: names of forms, and which one a link carries; ``dictionaries``: names with numbers;
-``lexicons``: dictionaries that grow; ``compression``; ``coding``: bodies from one form to another, and to what the
-engine takes; ``bodies``: the same for messages on their way; ``exchange``: what the two ends of a link agree on.
+``lexicons``: the dictionaries that grow with the messages of sources; ``compression``; ``coding``: bodies from one form
+to another, and to what the engine takes; ``bodies``: the same for messages on their way; ``exchange``: what the two
+ends of a link agree on.
 """
 
-from twigcast.overlay.onyx.wire.coding import Coder
+from twigcast.overlay.onyx.wire.coding import BodyCodec
 from twigcast.overlay.onyx.wire.dictionaries import Dictionaries, names_of
-from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Form, Structure, choose
+from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Structure, WireForm, choose
 
-__all__ = ["FORMS", "Coder", "Compression", "Dictionaries", "Form", "Structure", "choose", "names_of"]
+__all__ = ["FORMS", "BodyCodec", "Compression", "Dictionaries", "Structure", "WireForm", "choose", "names_of"]

@@ -9,22 +9,23 @@ from typing import Final
 from twigcast._core import ParsedMessage
 from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
-from twigcast.overlay.onyx.model import Message
-from twigcast.overlay.onyx.wire.coding import Coder, Opened
+from twigcast.overlay.onyx.lexicon import Lexicon
+from twigcast.overlay.onyx.messages import OverlayMessage
+from twigcast.overlay.onyx.wire.coding import BodyCodec, DecodedBody
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.errors import WireError
-from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Form, Structure
-from twigcast.overlay.onyx.wire.lexicons import Lexicon, Lexicons
+from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Structure, WireForm
+from twigcast.overlay.onyx.wire.lexicons import Lexicons
 
 logger = logging.getLogger(__name__)
 
-TEXT: Final = str(Form(Structure.TEXT))
+TEXT: Final = str(WireForm(Structure.TEXT))
 _PLAIN: Final = {
     str(form): form.structure is not Structure.TEXT for form in FORMS.values() if form.compression is Compression.NONE
 }
 """Forms that need no unpacking: whether they are streams."""
 _new = tuple.__new__
-_FORM: Final = Message._fields.index("form")
+_FORM: Final = OverlayMessage._fields.index("form")
 _GROWTH_MAX: Final = 16
 """How many times longer than a text its stream may be, and the text that the stream says: `&` of a CDATA section
 becomes `&amp;`, and a header comes before all."""
@@ -32,9 +33,9 @@ _REMEMBERED_MAX: Final = 8
 """Bodies that are remembered in other forms: a message goes to all neighbours one after the other."""
 
 
-def in_other_form(message: Message, form: str, lexicon: Lexicon | None) -> Message:
+def in_other_form(message: OverlayMessage, form: str, lexicon: Lexicon | None) -> OverlayMessage:
     """A message with another name of its form. Each message passes here, and `_replace` takes three times as long."""
-    return Message._make((*message[:_FORM], form, *message[_FORM + 1 : -1], lexicon))
+    return OverlayMessage._make((*message[:_FORM], form, *message[_FORM + 1 : -1], lexicon))
 
 
 class Bodies:
@@ -48,14 +49,14 @@ class Bodies:
         self._limits = limits or Limits()
         self._limits_by_name = self._limits.as_dict()
         self._bytes_max = self._limits.message_bytes_max
-        self._coder = Coder(limits=self._limits)
+        self._coder = BodyCodec(limits=self._limits)
         self._lexicons = Lexicons()
-        self._remembered: OrderedDict[tuple[int, str], tuple[bytes, Message]] = OrderedDict()
+        self._remembered: OrderedDict[tuple[int, str], tuple[bytes, OverlayMessage]] = OrderedDict()
         self.counts: Counter[str] = Counter()
         """``transcoded``: bodies brought into another form; ``damaged``: those that could not be;
         ``left_as_text``: those that are within the limits as text alone."""
 
-    def opened(self, message: Message) -> Opened:
+    def opened(self, message: OverlayMessage) -> DecodedBody:
         """A body as the engine takes it: unpacked, and nothing more.
 
         Raises:
@@ -65,12 +66,12 @@ class Bodies:
         dictionary = None if lexicon is None else lexicon.dictionary
         is_stream = _PLAIN.get(message.form)
         if is_stream is None or len(plain) > self._bytes_max:
-            form = Form.named(message.form)
+            form = WireForm.named(message.form)
             is_stream = form.structure is not Structure.TEXT
             plain = decompress(plain, form.compression, self._bytes_max)
-        return _new(Opened, (plain, is_stream, dictionary))
+        return _new(DecodedBody, (plain, is_stream, dictionary))
 
-    def text(self, message: Message) -> bytes:
+    def text(self, message: OverlayMessage) -> bytes:
         """The text of a message: byte for byte where it came as text, else what the stream says.
 
         Raises:
@@ -82,7 +83,7 @@ class Bodies:
             raise MalformedMessage(1, 1, str(error)) from error
         return self._parsed(opened).text() if opened.is_stream else opened.body
 
-    def in_form(self, message: Message, form: Form) -> Message:
+    def in_form(self, message: OverlayMessage, form: WireForm) -> OverlayMessage:
         """A message in another form.
 
         One that cannot be brought into it, or would be over a limit in it, goes as text, byte for byte: where that is
@@ -101,11 +102,11 @@ class Bodies:
             self._remembered[key] = remembered
             if len(self._remembered) > _REMEMBERED_MAX:
                 self._remembered.popitem(last=False)
-        found = remembered[1]
-        return message._replace(body=found.body, form=found.form, lexicon=found.lexicon)
+        result = remembered[1]
+        return message._replace(body=result.body, form=result.form, lexicon=result.lexicon)
 
-    def _changed(self, message: Message, form: Form) -> Message:
-        before, as_it_is = Form.named(message.form), message.body
+    def _changed(self, message: OverlayMessage, form: WireForm) -> OverlayMessage:
+        before, as_it_is = WireForm.named(message.form), message.body
         try:
             opened = self.opened(message)
             if not opened.is_stream:
@@ -133,7 +134,7 @@ class Bodies:
         return message._replace(body=compress(body, form.compression), form=str(form), lexicon=lexicon)
 
     def _fitting(
-        self, message: Message, opened: Opened, parsed: ParsedMessage, structure: Structure
+        self, message: OverlayMessage, opened: DecodedBody, parsed: ParsedMessage, structure: Structure
     ) -> tuple[bytes, Lexicon | None] | None:
         """A message in another structure; ``None``: it is within the limits as text, and over one in this."""
         body, lexicon = self._restructured(message, parsed, structure)
@@ -141,13 +142,13 @@ class Bodies:
             # Whoever gets it reads it under the same limit.
             dictionary = None if lexicon is None else lexicon.dictionary
             try:
-                self._parsed(Opened(body, is_stream=True, dictionary=dictionary)).text()
+                self._parsed(DecodedBody(body, is_stream=True, dictionary=dictionary)).text()
             except MessageLimitExceeded:
                 return None
         return body, lexicon
 
     def _restructured(
-        self, message: Message, parsed: ParsedMessage, structure: Structure
+        self, message: OverlayMessage, parsed: ParsedMessage, structure: Structure
     ) -> tuple[bytes, Lexicon | None]:
         match structure:
             case Structure.TEXT:
@@ -157,7 +158,7 @@ class Bodies:
             case Structure.DICTIONARY:
                 return self._lexicons.write((message.scope, message.source), parsed)
 
-    def _parsed(self, opened: Opened) -> ParsedMessage:
+    def _parsed(self, opened: DecodedBody) -> ParsedMessage:
         if opened.is_stream:
             return ParsedMessage.from_stream(opened.body, opened.dictionary, self._limits_by_name)
         return self._coder.parse(opened.body)

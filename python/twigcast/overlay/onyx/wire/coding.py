@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from twigcast._core import NameDictionary, ParsedMessage, RoutingTable, WantedLabels
-from twigcast.conversion import to_utf8
 from twigcast.errors import NeedsConversion
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.dictionaries import Dictionaries
-from twigcast.overlay.onyx.wire.forms import Compression, Form, Structure
+from twigcast.overlay.onyx.wire.forms import Compression, Structure, WireForm
+from twigcast.reading.conversion import to_utf8
 
 
-class Opened(NamedTuple):
+class DecodedBody(NamedTuple):
     """A body as the engine takes it.
 
     Attributes:
@@ -34,7 +34,7 @@ class Opened(NamedTuple):
         return table.route(self.body, wanted)
 
 
-class Coder:
+class BodyCodec:
     """Reads and writes bodies.
 
     Args:
@@ -47,7 +47,7 @@ class Coder:
         self._limits = limits or Limits()
         self._limits_by_name = self._limits.as_dict()
 
-    def write(self, text: bytes, form: Form, dictionary: NameDictionary | None = None) -> bytes:
+    def write(self, text: bytes, form: WireForm, dictionary: NameDictionary | None = None) -> bytes:
         """A message, given as text in any encoding, in another form.
 
         Args:
@@ -74,7 +74,7 @@ class Coder:
         except NeedsConversion:
             return ParsedMessage.from_text(to_utf8(text, self._limits.message_bytes_max), self._limits_by_name)
 
-    def open(self, body: bytes, form: Form) -> Opened:
+    def open(self, body: bytes, form: WireForm) -> DecodedBody:
         """A body as the engine takes it, which is not more than unpacking it.
 
         Raises:
@@ -83,10 +83,10 @@ class Coder:
         """
         plain = decompress(body, form.compression, self._limits.message_bytes_max)
         if form.structure is Structure.TEXT:
-            return Opened(plain, is_stream=False)
-        return Opened(plain, is_stream=True, dictionary=self.dictionaries.of(plain))
+            return DecodedBody(plain, is_stream=False)
+        return DecodedBody(plain, is_stream=True, dictionary=self.dictionaries.of(plain))
 
-    def read(self, body: bytes, form: Form) -> bytes:
+    def read(self, body: bytes, form: WireForm) -> bytes:
         """The text of a message: byte for byte where it travelled as text, else what the stream says.
 
         Raises:
@@ -99,7 +99,7 @@ class Coder:
             return opened.body
         return ParsedMessage.from_stream(opened.body, opened.dictionary, self._limits_by_name).text()
 
-    def repack(self, body: bytes, form: Form, compression: Compression) -> bytes:
+    def repack(self, body: bytes, form: WireForm, compression: Compression) -> bytes:
         """The same structure, compressed in another way.
 
         Raises:

@@ -1,8 +1,8 @@
 """What two neighbours agree on: in which forms messages go over their link, and which names have numbers there.
 
-Both greet with the names of the forms that they take part in (:class:`~twigcast.overlay.onyx.model.Hello`), the dearest
-first. Each then sends in the first of its own that the other has named too, in text if there is none. Of a link that
-breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught anew.
+Both greet with the names of the forms that they take part in (:class:`~twigcast.overlay.onyx.messages.Hello`), the
+dearest first. Each then sends in the first of its own that the other has named too, in text if there is none. Of a link
+that breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught anew.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.model import Hello, Message, Recovered, Span
+from twigcast.overlay.onyx.lexicon import LEXICON_NAMES_MAX, Lexicon, LexiconUpdate
+from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Recovered, Span
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies, in_other_form
 from twigcast.overlay.onyx.wire.errors import WireError
-from twigcast.overlay.onyx.wire.forms import FORMS, Form, Structure, choose
-from twigcast.overlay.onyx.wire.lexicons import LEXICON_NAMES_MAX, Lexicon, Teaching
+from twigcast.overlay.onyx.wire.forms import FORMS, Structure, WireForm, choose
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ TAUGHT_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class FormWishes:
+class FormPreferences:
     """In which forms a broker sends and reads messages, the dearest first; text always."""
 
     general: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class FormWishes:
     """In place of these, for neighbours of these names."""
 
     @classmethod
-    def parse(cls, settings: Sequence[str]) -> FormWishes:
+    def parse(cls, settings: Sequence[str]) -> FormPreferences:
         """From a list of ``FORM`` and ``NEIGHBOUR=FORM``.
 
         Raises:
@@ -46,7 +46,7 @@ class FormWishes:
             if separator and not peer:
                 raise ImpossibleSetting("wire form", setting, "a form, or the name of a neighbour, = and a form")
             chosen = by_peer.setdefault(peer, []) if separator else general
-            chosen.append(str(Form.named(name)))
+            chosen.append(str(WireForm.named(name)))
         return cls(tuple(general), {peer: tuple(names) for peer, names in by_peer.items()})
 
     def of(self, peer: str) -> tuple[str, ...]:
@@ -66,16 +66,16 @@ class Exchange:
     def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
         self._bodies = bodies
         self._forms = tuple(forms)
-        self._told: dict[int, Lexicon] = {}
+        self._sent: dict[int, Lexicon] = {}
         """Dictionaries that the neighbour has been taught, by their ids, in order."""
         self._learnt: dict[int, Lexicon] = {}
         """What the neighbour has taught, in order."""
         self.agreed: dict[str, tuple[str, Lexicon | None]] = {}
         """Forms in which messages have come, with their dictionaries' ids, and what they mean: for who reads them."""
         self._sends = TEXT
-        self.sends = Form.named(TEXT)
+        self.sends = WireForm.named(TEXT)
         """The form in which messages go to the neighbour."""
-        self.receives = Form.named(TEXT)
+        self.receives = WireForm.named(TEXT)
         """That in which they come, as both sides know it from the greetings."""
         self.counts: dict[str, int] = {"taught": 0, "learnt": 0, "sent": 0, "received": 0}
         """Dictionaries, and messages in another form than text."""
@@ -88,7 +88,7 @@ class Exchange:
         if carried is None:
             return (message._replace(forms=self._forms) if isinstance(message, Hello) else message,)
         form, lexicon = carried.form, carried.lexicon
-        if form == self._sends and (lexicon is None or self._told.get(lexicon.id) is lexicon):
+        if form == self._sends and (lexicon is None or self._sent.get(lexicon.id) is lexicon):
             if form != TEXT:
                 self.counts["sent"] += 1
             return (message,)
@@ -100,29 +100,29 @@ class Exchange:
         lexicon = sent.lexicon
         if lexicon is None:
             return (onward,)
-        if _is_same(self._told.get(lexicon.id), lexicon.names):
+        if _is_same(self._sent.get(lexicon.id), lexicon.names):
             # In its place, so that names are compared once and not with each message.
-            self._told[lexicon.id] = lexicon
+            self._sent[lexicon.id] = lexicon
             return (onward,)
         return (self._teach(lexicon), onward)
 
-    def _teach(self, lexicon: Lexicon) -> Teaching:
+    def _teach(self, lexicon: Lexicon) -> LexiconUpdate:
         self.counts["taught"] += 1
-        base = None if lexicon.base is None else self._told.get(lexicon.base)
-        teaching = lexicon.teaching(_is_same(base, lexicon.names[: lexicon.base_size]))
-        _remember(self._told, lexicon.id, lexicon)
+        base = None if lexicon.base is None else self._sent.get(lexicon.base)
+        teaching = lexicon.update(_is_same(base, lexicon.names[: lexicon.base_size]))
+        _remember(self._sent, lexicon.id, lexicon)
         return teaching
 
     # What comes in
 
-    def hear(self, hello: Hello) -> None:
+    def on_hello(self, hello: Hello) -> None:
         """The neighbour has greeted."""
         self.sends = choose(self._forms, hello.forms)
         self._sends = str(self.sends)
-        known = [name for name in hello.forms if name in FORMS]
-        self.receives = choose(known, self._forms)
+        existing = [name for name in hello.forms if name in FORMS]
+        self.receives = choose(existing, self._forms)
 
-    def learn(self, teaching: Teaching) -> None:
+    def learn(self, teaching: LexiconUpdate) -> None:
         """The neighbour teaches a dictionary.
 
         Raises:
@@ -203,16 +203,16 @@ def _remember(known: dict[int, T], number: int, what: T) -> None:
         del known[next(iter(known))]
 
 
-def _carried(message: Any) -> Message | None:
+def _carried(message: Any) -> OverlayMessage | None:
     """The message that a message between brokers carries."""
     kind = type(message)
     if kind is Span:
-        carried: Message | None = message.message
+        carried: OverlayMessage | None = message.message
         return carried
     return message.span.message if kind is Recovered else None
 
 
-def _carrying(message: Any, carried: Message) -> Any:
+def _carrying(message: Any, carried: OverlayMessage) -> Any:
     if isinstance(message, Recovered):
         return message._replace(span=_carrying(message.span, carried))
     return Span(message.root, message.after, message.upto, carried)

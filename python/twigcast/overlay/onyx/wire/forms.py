@@ -25,7 +25,7 @@ class Compression(enum.StrEnum):
     ZSTD = "zstd"
 
 
-class Form(NamedTuple):
+class WireForm(NamedTuple):
     """A structure and a compression. Its name is ``structure``, or ``structure+compression``."""
 
     structure: Structure
@@ -35,7 +35,7 @@ class Form(NamedTuple):
         return self.structure if self.compression is Compression.NONE else f"{self.structure}+{self.compression}"
 
     @classmethod
-    def named(cls, name: str) -> Form:
+    def named(cls, name: str) -> WireForm:
         """The form of a name.
 
         Raises:
@@ -47,13 +47,13 @@ class Form(NamedTuple):
             raise ImpossibleSetting("wire form", name, f"one of {', '.join(FORMS)}") from None
 
 
-FORMS: Final[dict[str, Form]] = {
-    str(form): form for form in (Form(structure, packed) for structure in Structure for packed in Compression)
+FORMS: Final[dict[str, WireForm]] = {
+    str(form): form for form in (WireForm(structure, packed) for structure in Structure for packed in Compression)
 }
 """All forms by their names."""
 
 
-def choose(wished: Sequence[str], readable: Sequence[str]) -> Form:
+def choose(wished: Sequence[str], readable: Sequence[str]) -> WireForm:
     """The form in which to send: the first of ``wished`` that the receiver can read; text, which all can, if none is.
 
     Args:
@@ -63,7 +63,7 @@ def choose(wished: Sequence[str], readable: Sequence[str]) -> Form:
     Raises:
         ImpossibleSetting: One of ``wished`` is no form.
     """
-    for form in map(Form.named, wished):
+    for form in map(WireForm.named, wished):
         if str(form) in readable:
             return form
-    return Form(Structure.TEXT)
+    return WireForm(Structure.TEXT)

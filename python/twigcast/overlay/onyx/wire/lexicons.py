@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
-from twigcast._core import NameDictionary, ParsedMessage
+from twigcast._core import ParsedMessage
+from twigcast.overlay.onyx.lexicon import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Lexicon
 
-LEXICON_NAMES_MAX: Final = 4_096
-"""Names of one lexicon; later ones are spelled out in each message."""
-LEXICON_NAME_BYTES_MAX: Final = 256
-"""Bytes of a name in a lexicon."""
 SOURCES_MAX: Final = 256
 """Sources for which there are lexicons; beyond that, the one that has published least lately begins anew."""
 
@@ -19,56 +16,6 @@ _PATIENCE: Final = 100
 """Messages after which also a single new name is taken in."""
 _SHARE: Final = 16
 """At once, new names are taken in that are this part of those known."""
-
-
-class Teaching(NamedTuple):
-    """To a neighbour, before the first message that needs it: names with numbers.
-
-    Attributes:
-        dictionary: The dictionary's id, a hash of its names.
-        base: Id of one that the neighbour has been taught on this link, whose names come first; `None`: there is none.
-        names: The names that follow.
-    """
-
-    dictionary: int
-    base: int | None
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lexicon:
-    """A dictionary with its names, and the one that it has grown from."""
-
-    names: tuple[str, ...]
-    base: int | None = None
-    """Id of the one that it has grown from."""
-    base_size: int = 0
-    """How many of the names are that one's."""
-    dictionary: NameDictionary = field(init=False)
-    id: int = field(init=False)
-    """The dictionary's."""
-    name: str = field(init=False)
-    """The id in hexadecimal digits."""
-
-    def __post_init__(self) -> None:
-        """Make the dictionary.
-
-        Raises:
-            ValueError: One of the names is none, or stands twice.
-        """
-        object.__setattr__(self, "dictionary", NameDictionary(self.names))
-        object.__setattr__(self, "id", self.dictionary.id)
-        object.__setattr__(self, "name", f"{self.dictionary.id:016x}")
-
-    def grown(self, names: tuple[str, ...]) -> Lexicon:
-        """It with more names."""
-        return Lexicon(self.names + names, self.id, len(self.names))
-
-    def teaching(self, is_known: bool) -> Teaching:
-        """What a neighbour is to be taught, who knows the one that it has grown from, or not."""
-        if is_known:
-            return Teaching(self.id, self.base, self.names[self.base_size :])
-        return Teaching(self.id, None, self.names)
 
 
 @dataclass(slots=True)
@@ -104,24 +51,24 @@ class Lexicons:
         return stream, lexicon
 
     def _of(self, source: tuple[str, str]) -> _Growing:
-        found = self._growing.get(source)
-        if found is None:
+        result = self._growing.get(source)
+        if result is None:
             if len(self._growing) >= SOURCES_MAX:
                 self._growing.popitem(last=False)
-            found = self._growing[source] = _Growing(Lexicon(()))
+            result = self._growing[source] = _Growing(Lexicon(()))
         else:
             self._growing.move_to_end(source)
-        return found
+        return result
 
     @staticmethod
     def _grow(growing: _Growing, names: list[str]) -> bool:
         """Take in new names, if that is due; whether it was."""
         growing.waited += 1
-        known, new = len(growing.lexicon.names), growing.new
+        existing, new = len(growing.lexicon.names), growing.new
         for name in names:
-            if known + len(new) < LEXICON_NAMES_MAX and len(name.encode()) <= LEXICON_NAME_BYTES_MAX:
+            if existing + len(new) < LEXICON_NAMES_MAX and len(name.encode()) <= LEXICON_NAME_BYTES_MAX:
                 new[name] = None
-        if not new or (len(new) * _SHARE <= known and growing.waited < _PATIENCE):
+        if not new or (len(new) * _SHARE <= existing and growing.waited < _PATIENCE):
             return False
         growing.lexicon = growing.lexicon.grown(tuple(new))
         growing.new, growing.waited = {}, 0

@@ -1,0 +1,74 @@
+//! Results are the same whatever instructions they are put together with.
+
+use std::collections::BTreeMap;
+
+use twigcast_core::engine::{Engine, Matcher};
+use twigcast_core::limits::Limits;
+
+use super::{Random, check, context};
+
+/// Results with constants and pieces of all lengths, one to five columns, and sets of bindings of several words.
+fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>) {
+    let constant = |random: &mut Random| "constant ".repeat(random.below(6) * random.below(2));
+    let mut queries = BTreeMap::new();
+    for number in 0..40 {
+        let columns: Vec<String> = (0..1 + random.below(5))
+            .map(|_| format!("{}{{ $v/{} }}{}", constant(random), random.of(&["a", "b", "c", "*"]), constant(random)))
+            .collect();
+        let name = format!("n{}", "m".repeat(random.below(3) * random.below(40)));
+        let condition = format!("$v/{} = {}", random.of(&["a", "b", "c"]), 1 + random.below(3));
+        let text = format!("for $v in //i where {condition} return <{name}>{}</{name}>", columns.join(""));
+        let text = if random.below(4) == 0 { format!("<all of='them'>{{ {text} }}</all>") } else { text };
+        queries.insert(number.to_string(), text);
+    }
+    let messages = [1, 5, 90, 0, 30].map(|items| {
+        let mut xml = "<m>".to_owned();
+        for _ in 0..items {
+            xml.push_str("<i>");
+            for _ in 0..random.below(6) {
+                let space = " ".repeat([random.below(4), random.below(140), random.below(600)][random.below(3)]);
+                let name = random.of(&["a", "b", "c", "d"]);
+                xml.push_str(&format!("<{name}>{space}{}</{name}>", 1 + random.below(3)));
+            }
+            xml.push_str("</i>");
+        }
+        xml + "</m>"
+    });
+    (queries, messages.into())
+}
+
+/// Whatever instructions results are put together with, they are the same. What is chosen holds for the whole process: the
+/// other tests, which run meanwhile, may have either.
+#[test]
+fn all_instructions_make_the_same_results() {
+    let mut result = 0;
+    for wide in [false, true] {
+        #[cfg(target_arch = "x86_64")]
+        if wide && ["avx2", "bmi1", "bmi2", "popcnt"].iter().all(|name| has(name)) {
+            // SAFETY: the processor has what this is made for.
+            unsafe { twigcast_core::simd::SimdKernels::avx2() }.choose();
+        }
+        for seed in 1..9 {
+            println!("seed {seed}, wide: {wide}");
+            let (queries, messages) = of_all_lengths(&mut Random(seed));
+            let mut engine = Engine::new(Limits::default());
+            for (key, text) in &queries {
+                engine.add(key, text, &context(), false).expect(text);
+            }
+            let mut matcher = Matcher::new();
+            for xml in &messages {
+                result += check(&engine, &mut matcher, &queries, xml, seed);
+            }
+        }
+    }
+    assert!(result > 1_000, "{result} deliveries are too few to mean anything");
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has(name: &str) -> bool {
+    match name {
+        "avx2" => std::arch::is_x86_feature_detected!("avx2"),
+        "bmi1" => std::arch::is_x86_feature_detected!("bmi1"),
+        _ => std::arch::is_x86_feature_detected!("bmi2"),
+    }
+}

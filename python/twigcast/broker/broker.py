@@ -1,0 +1,502 @@
+"""A running broker: hub and lanes together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar, cast
+
+from twigcast.broker.commit_listener import CommitListener
+from twigcast.broker.errors import Conflict, NotFound, Stopping, StoreUnavailable, TooMany
+from twigcast.broker.hub.commit import CommitResult, Operation
+from twigcast.broker.hub.external_queries import SaxonExecutor
+from twigcast.broker.hub.operations import (
+    AcknowledgeDeliveries,
+    AcknowledgeUpTo,
+    Replace,
+    ReplaceQueries,
+    SetState,
+    StoreChange,
+    StoreReplay,
+    Subscribe,
+    Unsubscribe,
+)
+from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscription
+from twigcast.broker.hub.publishing import Publish
+from twigcast.broker.hub.refusals import refused, refused_queries, refused_subscriptions
+from twigcast.broker.hub.replay import Replays
+from twigcast.broker.hub.retention import Retention
+from twigcast.broker.hub.writer import Writer
+from twigcast.broker.metrics import Metrics
+from twigcast.broker.model import (
+    Accepted,
+    DeliveryId,
+    DeliverySettings,
+    ErrorRecord,
+    NewDelivery,
+    NewQuery,
+    NewSubscription,
+    QueuedDelivery,
+    RejectedRecord,
+    StoredMessage,
+    StoredSubscription,
+    Submission,
+    SubscriptionState,
+    Tenant,
+)
+from twigcast.broker.options import HubOptions
+from twigcast.broker.queues.leases import Leases
+from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
+from twigcast.broker.service import BrokerInterface
+from twigcast.broker.store.interface import Pause, QueuePosition, Store, Transaction
+from twigcast.errors import TwigcastError
+from twigcast.registration import Dialect
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+SUBSCRIBED_AT_ONCE: Final = 2_000
+"""Subscriptions added in one operation, between which publishing goes on."""
+
+_CHECKED_HERE: Final = 20
+"""New subscriptions that are checked in the event loop; more are checked in a thread."""
+
+_RETRY_SECONDS_MAX: Final = 10.0
+
+
+class Broker(BrokerInterface):
+    """A broker for the event loop that it is started in.
+
+    Args:
+        store: Open, and closed by whoever opened it, after :meth:`stop`.
+        options: Bounds and times.
+    """
+
+    def __init__(self, store: Store, options: HubOptions | None = None) -> None:
+        self.store = store
+        self.options = options or HubOptions()
+        self.metrics = Metrics()
+        self._running = False
+        self._listeners: list[CommitListener] = []
+        self._population = BrokerPopulation(self.options.limits)
+        self._readers = ThreadPoolExecutor(self.options.readers, "twigcast-reader")
+        self._queues = LiveQueues(self._read_pending, self.options, self.metrics)
+        self._leases = Leases(self._queues)
+        self._writer = Writer(
+            store, self._population, self.options, self.metrics, self._queues.readers, self._hand_over_from_thread
+        )
+        self._evaluations = SaxonExecutor(self.options)
+        self._replays = Replays(
+            store,
+            self._in_thread,
+            self._write_replayed,
+            self._evaluations,
+            self.options,
+            self.metrics,
+            lambda: self.tenants,
+        )
+        self._retention = Retention(self.change, self.options, self.metrics)
+        self._replaying: dict[int, int] = {}
+        """By lane that a replay fills: for which subscription."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._published_per_second = 1_000.0
+
+    # Start and stop ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Load the subscriptions and begin to work.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        self._loop = asyncio.get_running_loop()
+        unfinished: list[StoredSubscription] = []
+        await self.tenants_changed()
+        last_seq = await self._in_thread(self.store.last_seq)
+        self._queues.first_new = last_seq + 1
+        self._queues.last_seq = last_seq
+        self._replays.grown(last_seq)
+        refused = await self._in_thread(lambda: self._population.load(self._loaded(unfinished)))
+        self.metrics.subscriptions = len(self._population)
+        for subscription in unfinished:
+            self._set_replay(subscription.queue_id, subscription.id, subscription.replay_next)
+        self._running = True
+        self._writer.start()
+        for subscription in unfinished:
+            self._replays.changed(subscription)
+        if refused:
+            await self.change(lambda transaction: _suspend_refused(transaction, refused))
+        self._begin(self._retention.run())
+        self._begin(self._refresh_tenants())
+
+    def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
+        """All stored subscriptions; those with an unfinished replay are kept as a whole."""
+        for subscription in self.store.all_subscriptions():
+            if subscription.replay_next is not None:
+                unfinished.append(subscription)
+            yield subscription
+
+    def drain(self) -> None:
+        """Refuse new publications and end all listeners and pulls: what is being answered can be answered to its end.
+
+        To be called first in a graceful stop; acknowledgements are still taken.
+        """
+        self._running = False
+        self._queues.close_all()
+
+    async def stop(self) -> None:
+        """Finish what was begun, and end. Nothing can be called after it."""
+        self.drain()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._replays.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._evaluations.stop)
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
+        # What the writing thread has told last is in the loop's queue now, before this.
+        await asyncio.sleep(0)
+        self._readers.shutdown(wait=True)
+
+    def readiness(self) -> str | None:
+        """Why no work can be taken at the moment; ``None``: it can."""
+        if not self._running:
+            return "the broker is not running"
+        if self._writer.trouble is not None:
+            return self._writer.trouble
+        if self.metrics.queued_messages >= self.options.queue_messages_max:
+            return "too many messages wait for the store"
+        return None
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _refresh_tenants(self) -> None:
+        """Notice new limits of tenants, and whether a store that failed works again."""
+        while True:
+            await asyncio.sleep(self.options.upkeep_seconds)
+            try:
+                await self.tenants_changed()
+                if self._writer.trouble is not None:
+                    await self.change(lambda transaction: None)
+            except StoreUnavailable as error:
+                logger.warning("the store does not work: %s", error)
+
+    async def tenants_changed(self) -> None:
+        self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
+
+    # Publishing -------------------------------------------------------------------------------------------------------
+
+    async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
+        if not submissions:
+            return []
+        if not self._running:
+            raise Stopping("the broker is not running; what was sent was not stored")
+        operation = Publish(submissions, self._loop.create_future())
+        self._admit(operation)
+        return cast("list[Accepted | RejectedRecord]", await self._do(operation))
+
+    def _admit(self, operation: Publish) -> None:
+        """Count a publication in, where there is room for it."""
+        metrics, options = self.metrics, self.options
+        messages, size = metrics.queued_messages + operation.messages, metrics.queued_bytes + operation.size
+        # One alone may be larger than the room: it is bounded elsewhere, and would never get in.
+        if metrics.queued_messages and (messages > options.queue_messages_max or size > options.queue_bytes_max):
+            metrics.refused += operation.messages
+            retry_after = min(max(metrics.queued_messages / self._published_per_second, 0.1), _RETRY_SECONDS_MAX)
+            raise TooMany(f"{metrics.queued_messages:,} messages wait to be stored", round(retry_after, 1))
+        metrics.queued_messages, metrics.queued_bytes = messages, size
+
+    async def _do(self, operation: Operation) -> Any:
+        self._writer.submit(operation)
+        return await operation.future
+
+    # Subscriptions ----------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
+        results: list[StoredSubscription | Exception] = []
+        for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
+            some = new[start : start + SUBSCRIBED_AT_ONCE]
+            check = partial(refused_subscriptions, some, self._evaluations)
+            refusals = await self._checked(check, [n.dialect for n in some])
+            good = [_in_the_past(n) for n, refusal in zip(some, refusals, strict=True) if refusal is None]
+            answers = iter(await self._do(Subscribe(good, self._loop.create_future())) if good else ())
+            results += [next(answers) if refusal is None else refusal for refusal in refusals]
+        return results
+
+    async def _checked(self, check: Callable[[], T], dialects: Sequence[str]) -> T:
+        """Check queries: here where they are few; in a thread that may be kept busy where Saxon checks some."""
+        if "xquery" in dialects:
+            return await self._loop.run_in_executor(self._evaluations.thread, check)
+        return check() if len(dialects) <= _CHECKED_HERE else await self._in_thread(check)
+
+    async def replace(
+        self,
+        subscription: StoredSubscription,
+        *,
+        query: str,
+        namespaces: Mapping[str, str],
+        dialect: str,
+        delivery: DeliverySettings,
+    ) -> StoredSubscription:
+        if (dialect == "xquery") != (subscription.dialect == "xquery"):
+            raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
+        check = partial(refused, subscription.key, query, namespaces, dialect, self._evaluations)
+        refusal = await self._checked(check, [dialect])
+        if refusal is not None:
+            raise refusal
+        future = self._loop.create_future()
+        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, future)
+        return cast("StoredSubscription", await self._do(operation))
+
+    async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
+        results: list[Exception | None] = []
+        for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
+            some = new[start : start + SUBSCRIBED_AT_ONCE]
+            check = partial(refused_queries, some, self._evaluations)
+            refusals = await self._checked(check, [n.dialect for n in some])
+            good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
+            answers = iter(await self._do(ReplaceQueries(good, self._loop.create_future())) if good else ())
+            results += [next(answers) if refusal is None else refusal for refusal in refusals]
+        return results
+
+    async def set_state(
+        self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
+    ) -> StoredSubscription:
+        await self._do(SetState(subscription, state, reason, self._loop.create_future()))
+        return await self._as_stored(subscription)
+
+    async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
+        result = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
+        if result is None or result.id != subscription.id:
+            raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
+        return result
+
+    async def unsubscribe(self, subscription: StoredSubscription) -> None:
+        await self._do(Unsubscribe(subscription, self._loop.create_future()))
+
+    # Lanes ------------------------------------------------------------------------------------------------------------
+
+    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+        if not self._running:
+            return []
+        return await self._leases.pull(queue_id, limit=limit, wait=wait, visibility=visibility)
+
+    async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        if not ids:
+            return
+        await self._do(AcknowledgeDeliveries(queue_id, ids, self._loop.create_future()))
+        leases = self._leases.of(queue_id)
+        if leases is not None:
+            leases.settle(ids)
+
+    async def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        await self.acknowledge_queues({queue_id: seq})
+
+    async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
+        await self._do(AcknowledgeUpTo(marks, self._loop.create_future()))
+        for queue_id, seq in marks.items():
+            leases = self._leases.of(queue_id)
+            if leases is not None:
+                leases.settle_up_to(seq)
+
+    async def release(self, queue_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
+        leases = self._leases.of(queue_id)
+        if leases is not None:
+            self.metrics.released += leases.give_back(ids, delay)
+
+    def read_queue(
+        self, queue_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
+    ) -> AsyncIterator[list[QueuedDelivery]]:
+        return QueueCursor(self._queues, queue_id, after, self._marked, at_once, open_=self._running).groups()
+
+    def _marked(self, queue_id: int, deliveries: list[QueuedDelivery]) -> list[QueuedDelivery]:
+        """Deliveries read for a listener, with those marked that may have been handed out before."""
+        marked = self._queues.marked(queue_id, deliveries)
+        leases = self._leases.of(queue_id)
+        if leases is None or not leases.before:
+            return marked
+        before = leases.before
+        return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
+
+    async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
+        numbers = await self.change(lambda transaction: transaction.dead_letter(deliveries, at=time.time()))
+        for delivery, _, _ in deliveries:
+            leases = self._leases.of(delivery.queue_id)
+            if leases is not None:
+                leases.settle([delivery.id])
+        return numbers
+
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        redriven = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
+        if redriven:
+            for listener in self._listeners:
+                listener.on_redriven(redriven)
+        return redriven
+
+    # Other changes ----------------------------------------------------------------------------------------------------
+
+    async def change(self, work: Callable[[Transaction], T]) -> T:
+        return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
+
+    def add_listener(self, listener: CommitListener) -> None:
+        self._listeners.append(listener)
+
+    # Other brokers ----------------------------------------------------------------------------------------------------
+
+    def pass_on(
+        self, accepted: Callable[[list[StoredMessage]], None], kept_above: Callable[[], int | None], times: float
+    ) -> None:
+        """Let messages be passed on to other brokers.
+
+        Args:
+            accepted: Called in the writing thread with what was published in a group, in order, once it is durable.
+            kept_above: The sequence number above which others may still ask for messages.
+            times: How many times longer such messages are kept than others.
+        """
+        self._retention.retained_above = kept_above
+        self._retention.kept_times = times
+        self._writer.on_accepted = accepted
+
+    def submit(self, operation: Operation) -> None:
+        """Let the writing thread carry out an operation. From any thread."""
+        self._writer.submit(operation)
+
+    @property
+    def tenants(self) -> Mapping[int, Tenant]:
+        """The tenants by number. From any thread; replaced as a whole when they change."""
+        return self._writer.tenants
+
+    # Threads ----------------------------------------------------------------------------------------------------------
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    async def _read_pending(
+        self,
+        queue_id: int,
+        *,
+        after: QueuePosition | None = None,
+        limit: int,
+        bytes_max: int,
+        skip_subscriptions: frozenset[int] = frozenset(),
+    ) -> list[QueuedDelivery]:
+        return await self._in_thread(
+            lambda: self.store.pending(
+                queue_id, after=after, limit=limit, bytes_max=bytes_max, skip_subscriptions=skip_subscriptions
+            )
+        )
+
+    async def _write_replayed(
+        self,
+        member: RegisteredSubscription,
+        deliveries: Sequence[NewDelivery],
+        begun_at: int,
+        replay_next: int | None,
+        errors: Sequence[ErrorRecord],
+        pauses: Sequence[Pause] | None = None,
+    ) -> bool:
+        future = self._loop.create_future()
+        return bool(await self._do(StoreReplay(member, deliveries, begun_at, replay_next, future, errors, pauses)))
+
+    # What the writing thread tells ------------------------------------------------------------------------------------
+
+    def _hand_over_from_thread(self, over: CommitResult) -> None:
+        self._loop.call_soon_threadsafe(self._hand_over, over)
+
+    def _hand_over(self, over: CommitResult) -> None:
+        """Act on a group: the lanes first, then those who watch, then those who wait for answers."""
+        queues = self._queues
+        if over.last_seq > queues.last_seq:
+            queues.last_seq = over.last_seq
+            self._replays.grown(over.last_seq)
+        for queue_id, subscription_id, replay_next in over.replays:
+            self._set_replay(queue_id, subscription_id, replay_next)
+        if over.incomplete:
+            queues.all_miss()
+        for queue_id, deliveries in over.queues.items():
+            queues.hand_over(queue_id, deliveries, over.overflown.get(queue_id))
+        self._subscriptions_changed(over.changed, over.removed)
+        if over.pushed:
+            for listener in self._listeners:
+                listener.on_deliveries(over.pushed)
+        self._answer(over.operations)
+
+    def _subscriptions_changed(
+        self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]
+    ) -> None:
+        if not (changed or removed):
+            return
+        for subscription in changed:
+            self._replays.changed(subscription)
+        for subscription in removed:
+            self._forget(subscription)
+        for listener in self._listeners:
+            listener.on_subscriptions(changed, removed)
+
+    def _forget(self, subscription: StoredSubscription) -> None:
+        queue_id = subscription.queue_id
+        self._replays.recheck(subscription)
+        self._queues.purge(queue_id, subscription.id)
+        leases = self._leases.of(queue_id)
+        if leases is not None:
+            leases.purge(subscription.id)
+        if self._replaying.get(queue_id) == subscription.id:
+            self._set_replay(queue_id, subscription.id, None)
+        if leases is not None or self._queues.knows(queue_id):
+            self._begin(self._close_if_gone(subscription))
+
+    async def _close_if_gone(self, subscription: StoredSubscription) -> None:
+        """End those who read a lane that went with its last subscription."""
+        try:
+            queue = await self._in_thread(lambda: self.store.queue(subscription.tenant_id, subscription.subscriber))
+        except StoreUnavailable as error:
+            logger.warning("readers of lane %d are left waiting: %s", subscription.queue_id, error)
+            return
+        if queue is None or queue.id != subscription.queue_id:
+            self._queues.close(subscription.queue_id)
+            self._leases.close(subscription.queue_id)
+
+    def _set_replay(self, queue_id: int, subscription_id: int, replay_next: int | None) -> None:
+        if replay_next is None:
+            self._replaying.pop(queue_id, None)
+        else:
+            self._replaying[queue_id] = subscription_id
+        self._queues.set_ceiling(queue_id, replay_next)
+
+    def _answer(self, operations: Sequence[Operation]) -> None:
+        metrics, now = self.metrics, time.perf_counter()
+        messages = 0
+        for operation in operations:
+            if operation.messages:
+                messages += operation.messages
+                metrics.queued_bytes -= operation.size
+                metrics.hand_over_seconds.observe(now - operation.since, operation.messages)
+            operation.resolve()
+        metrics.queued_messages -= messages
+        if messages:
+            longest = now - min(operation.since for operation in operations)
+            self._published_per_second += 0.1 * (messages / max(longest, 1e-3) - self._published_per_second)
+
+
+def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[RegisteredSubscription, TwigcastError]]) -> None:
+    """Suspend stored subscriptions that the engine does not take any more, as limits are lower than they were."""
+    now = time.time()
+    for member, error in refused:
+        reason = str(getattr(error, "reason", error))
+        transaction.set_subscription_state(member.id, SubscriptionState.SUSPENDED, reason)
+        if member.dialect == "xquery":
+            transaction.begin_pause(member.id, transaction.next_seq())
+    transaction.add_errors(ErrorRecord(member.id, now, f"suspended at start: {error}") for member, error in refused)
+
+
+def _in_the_past(new: NewSubscription) -> NewSubscription:
+    """It with the first sequence number where it wants anything before."""
+    return replace(new, replay_from=1) if new.replay_from is not None and new.replay_from < 1 else new

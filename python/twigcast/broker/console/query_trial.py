@@ -1,0 +1,244 @@
+"""What a query does with messages: checked, matched, marked, rewritten, explained.
+
+Nothing here touches the broker's own engine: a query is tried in an engine of its own, under the broker's limits.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from twigcast.answers import Node
+from twigcast.broker.model import StoredMessage
+from twigcast.errors import (
+    MissingExtra,
+    QueryError,
+    QueryLimitExceeded,
+    QueryWarning,
+    TwigcastError,
+    UndecidedSubscription,
+    UnsupportedQuery,
+    caret,
+)
+from twigcast.explanation import explain
+from twigcast.explanation.rendering import lines
+from twigcast.limits import Limits
+from twigcast.query_check import QueryReport, check
+from twigcast.registration import Dialect
+from twigcast.subscriptions import SubscriptionSet
+
+SECONDS_MAX: Final = 2.0
+"""How long one query is tried on messages at a time."""
+
+BYTES_MAX: Final = 16 << 20
+"""Bytes of messages that one query is tried on at a time."""
+
+VISITS_MAX: Final = 2_000_000
+"""Nodes that a query may look at in one message here, where somebody waits."""
+
+ROUTES: Final = {
+    "automaton": "the shared automaton",
+    "twig": "the shared twigs",
+    "keyed": "the shared indexes of values",
+    "candidate": "the shared automaton, with its conditions at each candidate",
+    "verified": "the XPath engine, on messages with its necessary path",
+    "always": "the XPath engine, on every message",
+    "xquery": "Saxon, in a process of its own",
+}
+"""What the names of routes mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInput:
+    """A query with all that it is read with."""
+
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: Dialect = "xpath"
+
+
+# Checking -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCheckView:
+    """Whether a text is a query."""
+
+    report: QueryReport | None
+    error: QueryError | None = None
+
+    @property
+    def route(self) -> str:
+        """How it runs, for people."""
+        return ROUTES.get(self.report.route, self.report.route) if self.report else ""
+
+    @property
+    def caret(self) -> str:
+        """The line of the query with the place of the error, and a mark below it."""
+        return caret(self.error.text, self.error.column) if self.error else ""
+
+
+def check_query(asked: QueryInput, limits: Limits) -> QueryCheckView:
+    """Read a query and say how it would run, or what is wrong with it."""
+    most = limits.query_bytes_max
+    if len(asked.query.encode()) > most:
+        return QueryCheckView(None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", asked.query))
+    try:
+        return QueryCheckView(check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect))
+    except QueryError as error:
+        return QueryCheckView(None, error)
+    except MissingExtra as error:
+        return QueryCheckView(None, UnsupportedQuery(asked.query, 1, str(error)))
+
+
+# Trying on many messages ----------------------------------------------------------------------------------------------
+
+Answer = Literal["yes", "no", "odd"]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTrial:
+    """What a query says of one message."""
+
+    message: StoredMessage
+    answer: Answer
+    """``odd``: it could not be decided."""
+    reason: str | None = None
+    """Why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTrial:
+    """What a query says of several messages."""
+
+    tried: Sequence[MessageTrial]
+    left: int = 0
+    """Messages that time or size did not allow to try."""
+
+    @property
+    def matching(self) -> int:
+        """How many match."""
+        return sum(1 for one in self.tried if one.answer == "yes")
+
+
+def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
+    """Try a query on messages, in their order, as long as that does not take too long.
+
+    Raises:
+        QueryError: It is no query.
+    """
+    engine = _engine(asked, limits)
+    until = time.monotonic() + SECONDS_MAX
+    remaining = BYTES_MAX
+    tried: list[MessageTrial] = []
+    for message in messages:
+        remaining -= len(message.xml)
+        if tried and (remaining < 0 or time.monotonic() > until):
+            break
+        tried.append(_try(engine, message))
+    return QueryTrial(tried, len(messages) - len(tried))
+
+
+def _engine(asked: QueryInput, limits: Limits) -> SubscriptionSet:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", QueryWarning)
+        return SubscriptionSet(
+            [("q", asked.query)], namespaces=asked.namespaces, dialect=asked.dialect, limits=_bounded(limits)
+        )
+
+
+def _bounded(limits: Limits) -> Limits:
+    existing = limits.as_dict()
+    return Limits(**{**existing, "query_visits_max": min(existing["query_visits_max"], VISITS_MAX)})
+
+
+def _try(engine: SubscriptionSet, message: StoredMessage) -> MessageTrial:
+    try:
+        match = engine.match(message.xml)
+    except TwigcastError as error:
+        return MessageTrial(message, "odd", str(error))
+    if match.undecided:
+        return MessageTrial(message, "odd", match.undecided[0].reason)
+    return MessageTrial(message, "yes" if match else "no")
+
+
+# One message ----------------------------------------------------------------------------------------------------------
+
+
+class ExplanationLine(NamedTuple):
+    """One line of an explanation."""
+
+    depth: int
+    kind: Literal["holds", "fails", "told"]
+    text: str
+    aside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReport:
+    """What a query does with one message."""
+
+    matches: bool
+    text: str
+    """The message as UTF-8; the places of nodes refer to it."""
+    nodes: Sequence[Node]
+    result: bytes | None
+    """What the subscriber would get, where the query rewrites."""
+    lines: Sequence[ExplanationLine]
+    """Why it matches or not."""
+    trouble: str | None = None
+    """Why some of this is missing."""
+
+
+def account(asked: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
+    """All that there is to tell of a query and one message.
+
+    Raises:
+        QueryError: It is no query.
+        RejectedMessage: The message cannot be processed.
+    """
+    engine = _engine(asked, limits)
+    bounded = _bounded(limits)
+    try:
+        outcome = explain(asked.query, xml, namespaces=asked.namespaces, dialect=asked.dialect, limits=bounded)
+        nodes = engine.nodes(xml, "q")
+        result = _result(engine, xml) if outcome.matches else None
+    except UndecidedSubscription as error:
+        return MessageReport(False, as_text(xml), (), None, (), error.reason)
+    text = nodes[0].message.decode("utf-8", "replace") if nodes else as_text(xml)
+    return MessageReport(
+        outcome.matches, text, nodes if outcome.matches else (), result, _explanation_lines(lines(outcome.details))
+    )
+
+
+def _result(engine: SubscriptionSet, xml: bytes) -> bytes | None:
+    for delivery in engine.deliver(xml):
+        if delivery.rewritten:
+            return delivery.payload
+    return None
+
+
+def as_text(xml: bytes) -> str:
+    """A stored message, which is UTF-8, as text."""
+    return xml.decode("utf-8", "replace")
+
+
+_SIGNS: Final[Mapping[str, Literal["holds", "fails"]]] = {"+ ": "holds", "- ": "fails"}
+
+
+def _explanation_lines(rendered: Iterable[str]) -> list[ExplanationLine]:
+    """The lines of an explanation, taken apart."""
+    result = []
+    for line in rendered:
+        text = line.lstrip(" ")
+        depth = min(max((len(line) - len(text)) // 2 - 1, 0), 6)
+        kind = _SIGNS.get(text[:2])
+        if kind is None:
+            result.append(ExplanationLine(depth, "told", text))
+            continue
+        reported, _, aside = text[2:].partition("  (")
+        result.append(ExplanationLine(depth, kind, reported, f"({aside}" if aside else ""))
+    return result

@@ -1,0 +1,232 @@
+"""One request of somebody who is signed in: who it is, what it may do, and how it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from twigcast.broker.api.access import Principal
+from twigcast.broker.api.context import ApiContext, context_of
+from twigcast.broker.console import pages
+from twigcast.broker.console.activity import Activity
+from twigcast.broker.console.forms import FormFields, form_of, query_of
+from twigcast.broker.console.sessions import SignInSession, SignInSessions
+from twigcast.broker.errors import BrokerError, Forbidden, NotFound, Unauthorized
+from twigcast.broker.model import Scope, Tenant
+from twigcast.broker.store.interface import Store
+from twigcast.errors import InternalError, TwigcastError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("twigcast.console")
+
+STATUS_OF_USER_ERRORS: Final = 422
+
+
+@dataclass(slots=True)
+class Console:
+    """What all pages share."""
+
+    sessions: SignInSessions = field(default_factory=SignInSessions)
+    activity: Activity = field(default_factory=Activity)
+
+
+@dataclass(slots=True)
+class PageRequest:
+    """One request of somebody who is signed in."""
+
+    request: Request
+    console: Console
+    context: ApiContext
+    session: SignInSession
+    principal: Principal
+    """Who asks. Its tenant is the one whose things are shown: an administrator of the broker can look at others."""
+    home: Tenant
+    """The tenant of who signed in."""
+    form: FormFields
+    """What was filled in; of a page that is only asked for, its query string."""
+
+    @property
+    def tenant(self) -> Tenant:
+        """The tenant whose things are shown."""
+        return self.principal.tenant
+
+    @property
+    def tenant_id(self) -> int:
+        """Its id."""
+        return self.principal.tenant.id
+
+    @property
+    def is_away(self) -> bool:
+        """Whether another tenant is looked at."""
+        return self.home.id != self.tenant_id
+
+    @property
+    def store(self) -> Store:
+        """The store of the broker."""
+        return self.context.broker.store
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether it may administer its tenant."""
+        return Scope.ADMIN in self.principal.token.scopes
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it may administer the broker."""
+        return self.is_admin and self.principal.is_operator
+
+    def may(self, scope: Scope) -> bool:
+        """Whether it may do what a scope permits."""
+        return self.is_admin or scope in self.principal.token.scopes
+
+    async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what blocks, such as the store, in a thread."""
+        return await asyncio.to_thread(partial(function, *args, **kwargs))
+
+    def fragment(self, template: str, /, **values: Any) -> str:
+        """A template as HTML."""
+        return pages.render(template, {"visit": self, "csrf": self.session.csrf, **values})
+
+    def page(self, template: str, /, status: int = 200, **values: Any) -> Response:
+        """A template as a response."""
+        notice, self.session.notice = self.session.notice, None
+        return pages.html(self.fragment(template, notice=notice, here=self.request.url.path, **values), status)
+
+    def go(self, address: str, notice: str | None = None) -> Response:
+        """Send the browser to a page, which first tells what was done."""
+        self.session.notice = notice
+        return pages.redirect(address)
+
+
+Handler = Callable[[PageRequest], Awaitable[Response]]
+
+
+def cookie_name(request: Request) -> str:
+    """The name of the session's cookie. Brokers on different ports of one host share their cookies."""
+    return f"twigcast_session_{request.url.port or 0}"
+
+
+def sets_cookie(response: Response, request: Request, name: str, value: str, *, path: str = "/") -> None:
+    """Let a response set a cookie that scripts and other sites do not see."""
+    response.set_cookie(name, value, path=path, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+
+
+def is_same_origin(request: Request) -> bool:
+    """Whether a form was not sent by another site, as far as the browser tells."""
+    reported = request.headers.get("sec-fetch-site")
+    if reported is not None:
+        return reported in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    # A proxy may have hidden what host the browser asked for.
+    public_url = context_of(request).settings.public_url or ""
+    return origin is None or urlsplit(origin).netloc in (request.url.netloc, urlsplit(public_url).netloc or None)
+
+
+class PageAdmission:
+    """Admits requests to pages.
+
+    Args:
+        console: What all pages share.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def route(
+        self, path: str, handler: Handler, *, change: bool = False, scope: Scope | None = Scope.SUBSCRIBE
+    ) -> Route:
+        """A page, or a change.
+
+        Args:
+            path: Below ``/console``; ``/`` is the first page.
+            handler: Answers.
+            change: Whether it changes something, and so is a form that is sent.
+            scope: What is needed for it.
+        """
+
+        async def endpoint(request: Request) -> Response:
+            return await self._answer(request, handler, change, scope)
+
+        address = path if path == "/" else pages.BASE + path
+        return Route(address, endpoint, methods=["POST" if change else "GET"], include_in_schema=False)
+
+    async def _answer(self, request: Request, handler: Handler, change: bool, scope: Scope | None) -> Response:
+        visit = None
+        try:
+            visit = await self.admit(request)
+            if visit is None:
+                return _to_sign_in(request)
+            visit.form = await form_of(request) if change else query_of(request)
+            if change:
+                _check_origin(visit)
+            if scope is not None:
+                visit.principal.require(scope)
+            return await handler(visit)
+        except TwigcastError as error:
+            return _failure(request, visit, error)
+
+    async def admit(self, request: Request) -> PageRequest | None:
+        """The visit of a request, if it comes from somebody who is signed in."""
+        session = self.console.sessions.find(request.cookies.get(cookie_name(request), ""))
+        if session is None:
+            return None
+        context = context_of(request)
+        try:
+            principal = await context.gate.admit_digest(session.token_digest)
+        except Unauthorized:
+            self.console.sessions.end(request.cookies.get(cookie_name(request), ""))
+            return None
+        home = principal.tenant
+        if session.tenant_id is not None and session.tenant_id != home.id:
+            principal = await _elsewhere(context, principal, session)
+        return PageRequest(request, self.console, context, session, principal, home, FormFields({}))
+
+
+async def _elsewhere(context: ApiContext, principal: Principal, session: SignInSession) -> Principal:
+    """An administrator of the broker that looks at another tenant, as one of that tenant."""
+    if principal.is_operator and Scope.ADMIN in principal.token.scopes:
+        for tenant in await asyncio.to_thread(context.broker.store.tenants):
+            if tenant.id == session.tenant_id:
+                return replace(principal, tenant=tenant, limits=context.settings.limits_of(tenant))
+    session.tenant_id = None
+    return principal
+
+
+def _check_origin(visit: PageRequest) -> None:
+    supplied = visit.form.text("csrf")
+    if not is_same_origin(visit.request) or not visit.session.permits(supplied):
+        raise Forbidden("this form does not come from the console, or is too old; load the page again")
+
+
+def _to_sign_in(request: Request) -> Response:
+    if request.headers.get("x-requested-with"):
+        return pages.html("signed out", 401)
+    target = request.url.path if request.method == "GET" else ""
+    if target and request.url.query:
+        target += f"?{request.url.query}"
+    return pages.redirect(pages.link("/sign-in", next=target if target not in ("", "/") else None))
+
+
+def _failure(request: Request, visit: PageRequest | None, error: TwigcastError) -> Response:
+    """A page that tells what went wrong."""
+    status = error.status if isinstance(error, BrokerError) else STATUS_OF_USER_ERRORS
+    if isinstance(error, InternalError):
+        status = 500
+    if status >= 500:
+        _log.error("%s %s failed: %s", request.method, request.url.path, error)
+    if visit is None:
+        return pages.html(pages.render("refused.html", {"status": status, "reason": str(error)}), status)
+    titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 503: "The store does not answer"}
+    title = titles.get(status, "That did not work")
+    return visit.page("error.html", status, title=title, reason=str(error), missing=isinstance(error, NotFound))

@@ -1,0 +1,257 @@
+"""Who may send when: limits in all and for each host, circuit breakers, and waits.
+
+What is to be sent is a :class:`SendJob`: small, belonging to one host, and asked again and again to ``run`` one bounded
+turn. A job that waits, for its time, for its host or for a free place, is an entry in a queue, no task and no memory
+for bodies; so a hundred thousand subscribers that are down cost little. Hosts take turns, so that a slow one holds up
+only itself.
+
+A *breaker* opens after some failures of a host in a row: nothing is sent to it for a while, then one job alone probes
+it. Each probe that fails makes the next while longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from twigcast.broker.delivery.backoff import Backoff
+
+_log = logging.getLogger(__name__)
+
+_HOSTS_MAX: Final = 10_000
+
+_CRASH_WAIT: Final = 30.0
+"""Seconds before a job that failed for a reason of our own is run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutcome:
+    """What became of one turn of a job."""
+
+    wait: float | None = None
+    """Seconds until its next turn; 0: as soon as it may; ``None``: it is done."""
+
+    reached: bool | None = None
+    """Whether the host worked; ``None``: it was not asked."""
+
+
+class SendJob(Protocol):
+    """Something to be sent to one host."""
+
+    @property
+    def host(self) -> str:
+        """Its host, with scheme and port. It may be another one after a turn."""
+
+    async def run(self, *, probe: bool) -> AttemptOutcome:
+        """Send a bounded amount; when it is to ``probe`` the host, make one request."""
+
+
+@dataclass(slots=True)
+class CircuitBreaker:
+    """The circuit breaker of one host, without a clock of its own."""
+
+    failures_max: int
+    backoff: Backoff
+    failures: int = 0
+    """In a row."""
+    opened: int = 0
+    """How often in a row it opened."""
+    until: float = 0.0
+    """While it is open: when the host may be probed."""
+    probing: bool = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether requests flow."""
+        return self.opened == 0
+
+    def permits(self, now: float) -> bool:
+        """Whether a job may run now."""
+        return self.is_closed or (not self.probing and now >= self.until)
+
+    def report(self, reached: bool, now: float) -> None:
+        """Take in how a request went."""
+        if reached:
+            self.failures = self.opened = 0
+            return
+        self.failures += 1
+        if self.failures >= self.failures_max and (self.is_closed or self.probing):
+            self.opened += 1
+            # Half the bound at least: a breaker that opens for no time protects nobody.
+            self.until = now + self.backoff.bound(self.opened) / 2 + self.backoff.wait(self.opened) / 2
+
+
+@dataclass(slots=True)
+class _Host:
+    name: str
+    breaker: CircuitBreaker
+    waiting: deque[SendJob] = field(default_factory=deque)
+    active: int = 0
+    is_listed: bool = False
+    """Whether it is among those whose turn will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """What one host, and all, are sent at one time.
+
+    Args:
+        concurrency: Requests at one time in all.
+        concurrency_per_host: Requests at one time to one host.
+        breaker_failures: Failures in a row after which a host is left alone.
+        breaker: How long: its bounds are those of the first and of the longest while.
+    """
+
+    concurrency: int = 64
+    concurrency_per_host: int = 8
+    breaker_failures: int = 5
+    breaker: Backoff = field(default_factory=lambda: Backoff(first=10.0, longest=600.0))
+
+
+class HostScheduler:
+    """Runs jobs, for one event loop.
+
+    Args:
+        limits: How many at one time.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, limits: HostLimits | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._limits = limits or HostLimits()
+        self._clock = clock or asyncio.get_running_loop().time
+        self._hosts: dict[str, _Host] = {}
+        self._listed: deque[_Host] = deque()
+        self._later: list[tuple[float, int, SendJob | _Host]] = []  # a heap: jobs that wait, hosts that are left alone
+        self._number = 0  # tells entries of the same time apart
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[AttemptOutcome]] = set()
+        self._stopping = False
+
+    @property
+    def active(self) -> int:
+        """Jobs that run now."""
+        return len(self._tasks)
+
+    def open_hosts(self) -> list[str]:
+        """Hosts that are left alone for now."""
+        return [name for name, host in self._hosts.items() if not host.breaker.is_closed]
+
+    def add(self, job: SendJob, wait: float = 0.0) -> None:
+        """Let a job run after ``wait`` seconds. A job is added once; it is done when its turn says so."""
+        if wait > 0:
+            self._add_later(self._clock() + wait, job)
+        else:
+            self._enqueue(job)
+            self._fill()
+
+    async def stop(self, grace: float) -> None:
+        """Start nothing more; let running turns end for up to ``grace`` seconds, then break them off."""
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._tasks:
+            _, slow = await asyncio.wait(self._tasks, timeout=grace)
+            for task in slow:
+                task.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
+
+    # Queues ---------------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, job: SendJob) -> None:
+        host = self._hosts.get(job.host)
+        if host is None:
+            self._forget_hosts()
+            breaker = CircuitBreaker(self._limits.breaker_failures, self._limits.breaker)
+            host = self._hosts[job.host] = _Host(job.host, breaker)
+        host.waiting.append(job)
+        self._list(host)
+
+    def _forget_hosts(self) -> None:
+        """Keep the number of hosts that failed once, and were not asked again, within bounds."""
+        if len(self._hosts) >= _HOSTS_MAX:
+            idle = [host.name for host in self._hosts.values() if not (host.waiting or host.active or host.is_listed)]
+            for name in idle:
+                del self._hosts[name]
+
+    def _list(self, host: _Host) -> None:
+        if host.waiting and not host.is_listed and host.active < self._limits.concurrency_per_host:
+            host.is_listed = True
+            self._listed.append(host)
+
+    def _fill(self) -> None:
+        """Start what may start."""
+        while self._listed and len(self._tasks) < self._limits.concurrency and not self._stopping:
+            host = self._listed.popleft()
+            host.is_listed = False
+            if not host.waiting:
+                continue
+            if host.breaker.permits(self._clock()):
+                self._start(host, host.waiting.popleft())
+                self._list(host)
+            elif not host.breaker.probing:
+                self._add_later(host.breaker.until, host)
+                host.is_listed = True  # it comes back by itself
+
+    def _start(self, host: _Host, job: SendJob) -> None:
+        probe = not host.breaker.is_closed
+        host.breaker.probing = probe
+        host.active += 1
+        task = asyncio.get_running_loop().create_task(job.run(probe=probe))
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(host, job, probe, done))
+
+    def _ended(self, host: _Host, job: SendJob, probe: bool, task: asyncio.Task[AttemptOutcome]) -> None:
+        self._tasks.discard(task)
+        host.active -= 1
+        turn = AttemptOutcome() if task.cancelled() else self._turn(job, task)
+        if turn.reached is not None:
+            host.breaker.report(turn.reached, self._clock())
+        if probe:
+            host.breaker.probing = False
+        if turn.wait is not None:
+            self.add(job, turn.wait)
+        self._list(host)
+        # A host that comes again is made anew; only one with a past is worth remembering.
+        if not (host.waiting or host.active or host.is_listed or host.breaker.failures):
+            self._hosts.pop(host.name, None)
+        self._fill()
+
+    def _turn(self, job: SendJob, task: asyncio.Task[AttemptOutcome]) -> AttemptOutcome:
+        error = task.exception()
+        if error is None:
+            return task.result()
+        _log.error("a delivery to %s failed inside the broker; it is tried again", job.host, exc_info=error)
+        return AttemptOutcome(wait=_CRASH_WAIT)
+
+    # Waiting --------------------------------------------------------------------------------------------------------
+
+    def _add_later(self, at: float, what: SendJob | _Host) -> None:
+        self._number += 1
+        heapq.heappush(self._later, (at, self._number, what))
+        if self._later[0][2] is what:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if self._later and not self._stopping:
+            delay = max(0.0, self._later[0][0] - self._clock())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        now = self._clock()
+        while self._later and self._later[0][0] <= now:
+            _, _, what = heapq.heappop(self._later)
+            if isinstance(what, _Host):
+                what.is_listed = False
+                self._list(what)
+            else:
+                self._enqueue(what)
+        self._set_timer()
+        self._fill()

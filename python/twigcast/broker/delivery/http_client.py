@@ -1,0 +1,258 @@
+"""HTTP requests to URLs that others chose: to checked addresses, in bounded time, with bounded answers.
+
+``httpcore2`` makes the connections through a backend of ours, which resolves a host, judges what it found and connects
+to that very address. TLS still verifies the name. Proxies of the environment are not used, cookies not kept, and
+redirects not followed unless asked, each then judged like the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import zlib
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urljoin, urlunsplit
+
+import httpcore2
+
+from twigcast import __version__
+from twigcast.broker.delivery.addresses import HostNotFound, UrlPolicy, parse_url
+
+USER_AGENT: Final = f"twigcast/{__version__}"
+
+REDIRECTS_MAX: Final = 5
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+class RequestFailed(Exception):
+    """There was no answer: not reached, broken off, no HTTP, or too slow.
+
+    Args:
+        reason: What happened, for people.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ResponseTooLarge(RequestFailed):
+    """The answer is longer than the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds that the parts of a request may take."""
+
+    connect: float = 5.0
+    read: float = 15.0
+    """Between two pieces of the answer, and for its start."""
+    total: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """An answer, as much of it as was asked for."""
+
+    url: str
+    """After redirects."""
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case; of repeated ones the last."""
+    body: bytes = b""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+
+class _CheckedBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to the addresses that the policy has judged."""
+
+    def __init__(self, policy: UrlPolicy) -> None:
+        self._policy = policy
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._policy.addresses(host.strip("[]"), port)
+        for address in addresses[:-1]:
+            try:
+                return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._inner.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class HttpClient:
+    """Makes requests, for one event loop.
+
+    Args:
+        policy: Which addresses are permitted.
+        timeouts: Of each request; redirects count as one with the first.
+        connections_max: Connections open at one time.
+        ssl_context: For HTTPS; ``None``: the system's authorities.
+    """
+
+    def __init__(
+        self,
+        policy: UrlPolicy,
+        *,
+        timeouts: Timeouts | None = None,
+        connections_max: int = 64,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.policy = policy
+        self._timeouts = timeouts or Timeouts()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=ssl_context or ssl.create_default_context(),
+            max_connections=connections_max,
+            max_keepalive_connections=connections_max,
+            keepalive_expiry=30.0,
+            network_backend=_CheckedBackend(policy),
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._pool.aclose()
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        answer_bytes_max: int,
+        cut: bool = False,
+        redirects: bool = False,
+    ) -> HttpResponse:
+        """Make a request and read its answer, unpacked where it is gzipped.
+
+        Args:
+            method: ``GET``, ``POST``.
+            url: Where to.
+            headers: Beyond ``Host``, ``User-Agent`` and lengths.
+            body: What is sent.
+            answer_bytes_max: Bytes that are read of the answer, packed and unpacked.
+            cut: Leave the rest of a longer answer unread; otherwise it is an error.
+            redirects: Follow them (of GET requests).
+
+        Raises:
+            UrlRefused: The address is not permitted.
+            RequestFailed: There was no answer.
+            AnswerTooLarge: It was longer than ``answer_bytes_max``, and ``cut`` was not asked for.
+        """
+        try:
+            async with asyncio.timeout(self._timeouts.total):
+                for _ in range(REDIRECTS_MAX + 1):
+                    answer = await self._request(method, url, headers or {}, body, answer_bytes_max, cut)
+                    location = answer.headers.get("location")
+                    if not (redirects and answer.status in _REDIRECTS and location):
+                        return answer
+                    url = urljoin(answer.url, location)
+        except TimeoutError:
+            raise RequestFailed(f"no complete answer within {self._timeouts.total:g} s") from None
+        except HostNotFound as error:
+            raise RequestFailed(error.reason) from None
+        except httpcore2.ConnectTimeout:
+            raise RequestFailed(f"no connection within {self._timeouts.connect:g} s") from None
+        except httpcore2.TimeoutException:
+            raise RequestFailed(f"no answer within {self._timeouts.read:g} s") from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
+            what = _DESCRIPTIONS.get(type(error), "the request failed")
+            raise RequestFailed(f"{what}: {str(error) or 'no detail'}") from None
+        raise RequestFailed(f"more than {REDIRECTS_MAX} redirects")
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, bytes_max: int, cut: bool
+    ) -> HttpResponse:
+        url = urlunsplit(parse_url(url))
+        sent = {"User-Agent": USER_AGENT, "Accept": "*/*", **headers}
+        if body is not None:
+            sent["Content-Length"] = str(len(body))
+        timeouts = {"connect": self._timeouts.connect, "read": self._timeouts.read, "write": self._timeouts.read}
+        async with self._pool.stream(
+            method,
+            url,
+            headers=[("Host", parse_url(url).netloc), *sent.items()],
+            content=body,
+            extensions={"timeout": timeouts},
+        ) as response:
+            received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            chunks: AsyncGenerator[bytes, None] = response.aiter_stream()
+            if received.get("content-encoding", "identity") in ("gzip", "x-gzip", "deflate"):
+                chunks = _unpacked(chunks)
+            return HttpResponse(url, response.status, received, await _read(chunks, bytes_max, cut))
+
+
+_DESCRIPTIONS: Final[Mapping[type[Exception], str]] = {
+    httpcore2.ConnectError: "it cannot be reached",
+    httpcore2.ReadError: "the connection broke",
+    httpcore2.WriteError: "the connection broke",
+    httpcore2.RemoteProtocolError: "it does not speak HTTP properly",
+}
+
+
+async def _read(chunks: AsyncGenerator[bytes, None], bytes_max: int, cut: bool) -> bytes:
+    body = bytearray()
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > bytes_max:
+                if cut:
+                    break
+                raise ResponseTooLarge(f"the answer is longer than {bytes_max:,} bytes")
+    return bytes(body[:bytes_max])
+
+
+_UNPACKED_STEP: Final = 1 << 16
+
+
+async def _unpacked(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """What gzipped or deflated chunks hold, in small pieces however well it was packed."""
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        async for chunk in chunks:
+            packed = chunk
+            while packed:
+                piece = unpacker.decompress(packed, _UNPACKED_STEP)
+                packed = unpacker.unconsumed_tail
+                if piece:
+                    yield piece
+    except zlib.error as error:
+        raise RequestFailed(f"the answer is damaged: {error}") from None
+    if not unpacker.eof:
+        raise RequestFailed("the answer ends in the middle")
+
+
+def gunzip(packed: bytes, bytes_max: int) -> bytes:
+    """What a gzipped file holds.
+
+    Raises:
+        RequestFailed: It is damaged.
+        AnswerTooLarge: It holds more than ``bytes_max`` bytes.
+    """
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        body = unpacker.decompress(packed, bytes_max + 1)
+    except zlib.error as error:
+        raise RequestFailed(f"the file is damaged: {error}") from None
+    if len(body) > bytes_max:
+        raise ResponseTooLarge(f"the file is longer than {bytes_max:,} bytes")
+    if not unpacker.eof:
+        raise RequestFailed("the file ends in the middle")
+    return body

@@ -1,0 +1,171 @@
+"""Queries in XQuery: each follows the stored messages by itself, as replay does, and never reaches their end for good.
+
+Saxon evaluates one query on one message at a time, in a process of its own, and may take up to a limit for it.
+Publishing cannot wait for that. So these queries take no part in live matching: a *follower* looks at each message once
+it is stored, lets the engine say whether Saxon has to look at all, and stores what it finds together with how far it
+has come. The ceiling of its lane keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
+
+Others get what comes before they are paused, and nothing of what comes until they go on. So does a follower, although
+it may be paused, or go on, before it has come there: it goes on looking until it has come to where the pause began, and
+passes over those that have ended.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from twigcast import _core
+from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
+from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
+from twigcast.broker.options import HubOptions
+from twigcast.broker.store.interface import Pause, Store
+from twigcast.errors import QueryError, QueryLimitExceeded
+from twigcast.xquery.exchange import Reply
+from twigcast.xquery.saxon import Saxon
+
+STEP_MESSAGES: Final = 50
+"""Messages that a follower looks at before the next one has its turn, at most."""
+
+STEP_BYTES: Final = 4 << 20
+STEP_SECONDS: Final = 0.25
+"""After this long it does so before the next message."""
+
+REPORT_SECONDS: Final = 0.5
+"""How long it may be untold how far a follower has come that finds nothing."""
+
+
+class SaxonExecutor:
+    """Saxon for all followers: one process, asked by one thread.
+
+    Args:
+        options: With the time that an evaluation may take.
+    """
+
+    def __init__(self, options: HubOptions) -> None:
+        self._seconds_max = options.xquery_seconds_max
+        self._saxon: Saxon | None = None
+        self._starting = threading.Lock()
+        self.thread = ThreadPoolExecutor(1, "twigcast-xquery")
+
+    def check(self, query: str, namespaces: Mapping[str, str]) -> None:
+        """Check a query; blocks.
+
+        Raises:
+            QueryError: Neither the engine nor Saxon takes it.
+        """
+        try:
+            _core.check(query, namespaces, "xpath")
+        except QueryLimitExceeded:
+            raise
+        except QueryError:
+            self._started().check(query, namespaces)
+            _core.check(query, namespaces, "xquery")
+
+    def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes) -> Reply:
+        """Evaluate a query on a message; blocks. Whatever goes wrong is told in the reply."""
+        return self._started().evaluate(query, namespaces, message)
+
+    def _started(self) -> Saxon:
+        with self._starting:
+            if self._saxon is None:
+                self._saxon = Saxon(self._seconds_max)
+            return self._saxon
+
+    def stop(self) -> None:
+        """Let what is being evaluated come to its end; blocks."""
+        self.thread.shutdown(wait=True, cancel_futures=True)
+        if self._saxon is not None:
+            self._saxon.close()
+
+
+def is_paused_at(position: int, pauses: Sequence[Pause]) -> bool:
+    """Whether a follower has nothing to look at until it goes on."""
+    return bool(pauses) and pauses[-1].last_seq is None and position >= pauses[-1].first_seq
+
+
+class ExternalQueryRunner:
+    """A query in XQuery on its way through the messages.
+
+    Args:
+        subscription: As it is stored.
+        options: Bounds.
+        evaluations: Ask Saxon.
+        pauses: Those that it has not come past.
+    """
+
+    def __init__(
+        self,
+        subscription: StoredSubscription,
+        options: HubOptions,
+        evaluations: SaxonExecutor,
+        pauses: Sequence[Pause] = (),
+    ) -> None:
+        self.member = RegisteredSubscription.of(subscription)
+        self.stored_at = subscription.replay_next or 0
+        """Where it is, as the store knows."""
+        self.position = self.stored_at
+        """The sequence number that it looks at next."""
+        self.reported_at = time.monotonic()
+        self.pauses = list(pauses)
+        self._population = TenantPopulation(options.limits, evaluations.evaluate)
+        self._population.register(self.member)
+        self.deliveries: list[NewDelivery] = []
+        """What the last step found."""
+        self.errors: list[ErrorRecord] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come to a pause that lasts."""
+        return is_paused_at(self.position, self.pauses)
+
+    @property
+    def is_report_due(self) -> bool:
+        """Whether what it found, or how far it has come, is to be stored now."""
+        waited = self.is_over or time.monotonic() - self.reported_at >= REPORT_SECONDS
+        return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
+
+    def step(self, store: Store, most: int) -> None:
+        """Look at the next messages, at most so many; blocks."""
+        end = self._end_before_a_pause(store.last_seq())
+        most = min(most, STEP_MESSAGES)
+        results = store.messages(
+            self.member.tenant_id, after=self.position - 1, up_to=end, limit=most, bytes_max=STEP_BYTES
+        )
+        if not results:
+            self.position = max(self.position, end + 1)
+        time_is_up = time.monotonic() + STEP_SECONDS
+        for message in results:
+            self._evaluate(message)
+            self.position = message.seq + 1
+            if time.monotonic() > time_is_up:
+                break
+
+    def _end_before_a_pause(self, last: int) -> int:
+        """Pass over a pause that has ended; the last message to look at before the next one."""
+        for pause in self.pauses:
+            if pause.first_seq > self.position:
+                return min(last, pause.first_seq - 1)
+            if pause.last_seq is None:
+                return self.position - 1
+            self.position = max(self.position, pause.last_seq + 1)
+        return last
+
+    def _evaluate(self, message: StoredMessage) -> None:
+        (outcome,) = self._population.match([message.xml])
+        reasons = [failure.reason for failure in outcome.undecided]
+        if outcome.error is not None:
+            reasons.append(str(outcome.error))
+        now = time.time()
+        self.errors += [ErrorRecord(self.member.id, now, reason, message.seq) for reason in reasons]
+        payloads = outcome.payloads or [None] * len(outcome.slots)
+        self.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
+
+    def was_stored(self) -> None:
+        """What it found is stored, and how far it has come."""
+        self.stored_at, self.reported_at = self.position, time.monotonic()
+        self.pauses = [p for p in self.pauses if p.last_seq is None or p.last_seq >= self.position]
+        self.deliveries, self.errors = [], []

@@ -1,0 +1,138 @@
+"""What the hub counts. Plain numbers: whoever exports them reads them whenever it likes.
+
+Each number is changed by one thread only, so that none gets lost without any lock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Final
+
+SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+SIZES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 10_000.0)
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts of values by size.
+
+    Args:
+        bounds: Upper bounds of the classes, ascending; a last class takes what is larger.
+    """
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(init=False)
+    """Values in each class; not summed up."""
+    total: float = 0.0
+    """Sum of the values."""
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * (len(self.bounds) + 1)
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+
+def _seconds() -> Histogram:
+    return Histogram(SECONDS)
+
+
+def _sizes() -> Histogram:
+    return Histogram(SIZES)
+
+
+@dataclass(slots=True)
+class TenantCounts:
+    """Counters since the start, of one tenant."""
+
+    accepted: int = 0
+    """Messages stored."""
+    rejected: int = 0
+    """Messages kept as rejected."""
+    deliveries: int = 0
+    """Deliveries stored."""
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counters since the start, and gauges."""
+
+    tenants: dict[int, TenantCounts] = field(default_factory=dict)
+    """Those of each tenant that published something."""
+
+    accepted: int = 0
+    """Messages stored."""
+    duplicates: int = 0
+    """Messages that had been stored before."""
+    rejected: int = 0
+    """Messages kept as rejected."""
+    refused: int = 0
+    """Messages turned away because too many were waiting."""
+    deliveries: int = 0
+    """Deliveries stored."""
+    undecided: int = 0
+    """Subscriptions that failed on a message."""
+    suspended: int = 0
+    """Subscriptions suspended by the hub."""
+    replayed: int = 0
+    """Deliveries stored by replay."""
+    expired: int = 0
+    """Messages removed by age or size."""
+    commits: int = 0
+    commit_failures: int = 0
+
+    acknowledged: int = 0
+    """Deliveries acknowledged one by one."""
+    marks: int = 0
+    """Acknowledgements of a lane up to a message."""
+    released: int = 0
+    """Deliveries given back."""
+    leased: int = 0
+    """Deliveries handed out by pull."""
+    streamed: int = 0
+    """Deliveries handed to listeners."""
+    fallen_behind: int = 0
+    """How often a listener had to go back to the store."""
+
+    group_messages: Histogram = field(default_factory=_sizes)
+    """Messages in a commit that had any."""
+    group_seconds: Histogram = field(default_factory=_seconds)
+    """From taking a group of operations to the end of its commit."""
+    hand_over_seconds: Histogram = field(default_factory=_seconds)
+    """From the submission of a message to the hand-over of its deliveries to the listeners."""
+
+    queued_messages: int = 0
+    """Gauge: messages that wait for the writing thread."""
+    queued_bytes: int = 0
+    """Gauge: their bytes."""
+    subscriptions: int = 0
+    """Gauge: all subscriptions, also those that do not take part."""
+    listeners: int = 0
+    """Gauge: listeners of lanes."""
+    listeners_behind: int = 0
+    """Gauge: those that are being fed from the store."""
+    replays: int = 0
+    """Gauge: replays under way."""
+
+    def of_tenant(self, tenant_id: int) -> TenantCounts:
+        """The counters of a tenant."""
+        result = self.tenants.get(tenant_id)
+        if result is None:
+            result = self.tenants[tenant_id] = TenantCounts()
+        return result
+
+    def add_tenants(self, counted: Metrics) -> None:
+        """Add what others have counted for each tenant."""
+        for tenant_id, counts in counted.tenants.items():
+            mine = self.of_tenant(tenant_id)
+            mine.accepted += counts.accepted
+            mine.rejected += counts.rejected
+            mine.deliveries += counts.deliveries

@@ -1,0 +1,114 @@
+"""What the broker does over the network by itself, put together: pushing, the WebSub hub, polling of sources."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from twigcast.broker.config import Settings
+from twigcast.broker.delivery.addresses import UrlPolicy
+from twigcast.broker.delivery.backoff import Backoff
+from twigcast.broker.delivery.channel import Channel
+from twigcast.broker.delivery.host_scheduler import HostLimits
+from twigcast.broker.delivery.http_client import HttpClient, Timeouts
+from twigcast.broker.delivery.push import Pusher, PushSettings
+from twigcast.broker.delivery.webhook import WebhookChannel
+from twigcast.broker.delivery.websub import LeaseBounds, WebSubHub
+from twigcast.broker.delivery.websub_channel import WebSubChannel
+from twigcast.broker.feed_addresses import Capabilities
+from twigcast.broker.model import DeliveryKind
+from twigcast.broker.service import BrokerInterface
+from twigcast.broker.sources.poll import PollLimits
+from twigcast.broker.sources.schedule import Poller, PollSettings
+
+_SPARE_CONNECTIONS: Final = 32
+"""For polls and verifications, beside pushing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundSettings:
+    """Settings of all parts.
+
+    Args:
+        policy: Which addresses are permitted.
+        timeouts: Of each request.
+        push: How hard is tried to deliver.
+        leases: How long WebSub subscriptions last.
+        polls: How sources are polled.
+        grace: Seconds that attempts under way have at a stop.
+    """
+
+    policy: UrlPolicy = field(default_factory=UrlPolicy)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    push: PushSettings = field(default_factory=PushSettings)
+    leases: LeaseBounds = field(default_factory=LeaseBounds)
+    polls: PollSettings = field(default_factory=PollSettings)
+    grace: float = 5.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> OutboundSettings:
+        """Those that the broker's settings describe."""
+        backoff = Backoff(settings.push_retry_seconds, settings.push_retry_seconds_max)
+        hosts = HostLimits(
+            settings.push_concurrency, settings.push_concurrency_per_host, settings.push_breaker_failures
+        )
+        total = settings.push_timeout_seconds
+        longest_lease = settings.websub_lease_seconds_max
+        return cls(
+            UrlPolicy.of(allow_private=settings.allow_private_urls, permitted=settings.allowed_url_hosts),
+            Timeouts(connect=min(5.0, total), read=min(15.0, total), total=total),
+            PushSettings(settings.push_attempts_max, settings.push_seconds_max, backoff, hosts),
+            LeaseBounds(longest=longest_lease, default=min(settings.websub_lease_seconds, longest_lease)),
+            PollSettings(
+                settings.poll_concurrency,
+                settings.poll_interval_min,
+                PollLimits(2 * settings.body_bytes_max, settings.body_bytes_max),
+            ),
+            min(5.0, settings.stop_seconds),
+        )
+
+
+class OutboundServices:
+    """Starts and stops all parts, for one event loop.
+
+    Args:
+        broker: A broker that runs.
+        settings: Of all parts.
+    """
+
+    def __init__(self, broker: BrokerInterface, settings: OutboundSettings | None = None) -> None:
+        self.settings = settings or OutboundSettings()
+        self._broker = broker
+        hosts = self.settings.push.hosts
+        self.outgoing = HttpClient(
+            self.settings.policy,
+            timeouts=self.settings.timeouts,
+            connections_max=hosts.concurrency + _SPARE_CONNECTIONS,
+        )
+        self.capabilities = Capabilities(broker.store.secret())
+        self.poller = Poller(broker, self.outgoing, self.settings.polls)
+        self.websub = WebSubHub(broker, self.outgoing, self.capabilities, self.settings.leases, self._has_news)
+        channels: dict[DeliveryKind, Channel] = {
+            "webhook": WebhookChannel(),
+            "websub": WebSubChannel(self.capabilities),
+        }
+        self.pusher = Pusher(broker, self.outgoing, channels, self.settings.push)
+
+    async def start(self) -> None:
+        """Go on with what is pending, and begin to look at sources."""
+        # Watched first: what changes while the stored ones are read is then heard of, at worst twice.
+        self._broker.add_listener(self.pusher)
+        self._broker.add_listener(self.websub)
+        stored = await asyncio.to_thread(lambda: list(self._broker.store.all_subscriptions(pushed_only=True)))
+        await self.pusher.start(stored)
+        await self.websub.start(stored)
+        self.poller.start()
+
+    async def stop(self) -> None:
+        """Stop all of it; what is not delivered stays pending."""
+        await asyncio.gather(self.poller.stop(), self.websub.stop(), self.pusher.stop(self.settings.grace))
+        await self.outgoing.aclose()
+
+    def _has_news(self, url: str) -> None:
+        self.poller.poll_now(url=url)

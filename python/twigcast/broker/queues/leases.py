@@ -1,0 +1,252 @@
+"""Pulling: deliveries are leased for a while, and come back unless they are acknowledged.
+
+Within a subscription order holds: while one of its deliveries is leased, or given back with a delay, later ones are not
+handed out. Leases lie in memory and run by a clock that is never set, so that a step of the system's clock ends none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from twigcast.broker.model import DeliveryId, QueuedDelivery
+from twigcast.broker.queues.live import LiveQueues
+
+_FORGOTTEN_CHECK = 1_000
+"""With more deliveries on record as leased before, those that are pending no more are forgotten."""
+
+
+class QueueLeases:
+    """The leases of one lane. A reader of it while somebody waits.
+
+    Args:
+        clock: Seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._until: dict[DeliveryId, float] = {}
+        """When a delivery that is leased, or given back with a delay, is available again."""
+        self._blocked: Counter[int] = Counter()
+        """How many of those each subscription has."""
+        self.before: set[DeliveryId] = set()
+        """Deliveries that were leased before and are not acknowledged."""
+        self.pulls = 0
+        """Pulls under way."""
+        self.reading = asyncio.Lock()
+        self._settled: set[DeliveryId] = set()
+        """Acknowledged while a reading goes on, which may still find them."""
+        self._waiting: list[asyncio.Future[None]] = []
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has to be remembered."""
+        return not (self._until or self.before or self.pulls)
+
+    @property
+    def blocked(self) -> frozenset[int]:
+        """Subscriptions that nothing may be handed out for."""
+        return frozenset(self._blocked)
+
+    def end_overdue(self) -> None:
+        """Make available what was leased or delayed for long enough."""
+        now = self._clock()
+        self._unblock([number for number, until in self._until.items() if until <= now])
+
+    def next_end(self) -> float | None:
+        """When the next lease or delay ends."""
+        return min(self._until.values(), default=None)
+
+    def begin_reading(self) -> None:
+        """From now on acknowledged deliveries may be found by the reading all the same."""
+        self._settled.clear()
+
+    def lease(self, results: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
+        """Hand out what was read, as far as it is still to be had."""
+        until = self._clock() + visibility
+        blocked = self.blocked
+        leased = []
+        for delivery in results:
+            number = delivery.id
+            if number in self._settled or number.subscription_id in blocked:
+                continue
+            if number in self.before and not delivery.redelivered:
+                delivery = delivery._replace(redelivered=True)
+            leased.append(delivery)
+            self._until[number] = until
+            self._blocked[number.subscription_id] += 1
+            self.before.add(number)
+        return leased
+
+    def settle(self, ids: Collection[DeliveryId]) -> None:
+        """These are acknowledged."""
+        if self.reading.locked():
+            self._settled.update(ids)
+        self.before.difference_update(ids)
+        self._unblock(ids)
+        self.wake()
+
+    def settle_up_to(self, seq: int) -> None:
+        """All up to this message are acknowledged."""
+        self.settle([number for number in self.before if number.seq <= seq])
+
+    def give_back(self, ids: Iterable[DeliveryId], delay: float) -> int:
+        """Make leased deliveries available again, now or later; how many were leased."""
+        leased = [number for number in ids if number in self._until]
+        if delay > 0:
+            until = self._clock() + delay
+            self._until.update((number, until) for number in leased)
+        else:
+            self._unblock(leased)
+        self.wake()
+        return len(leased)
+
+    def _unblock(self, ids: Iterable[DeliveryId]) -> None:
+        for number in ids:
+            if self._until.pop(number, None) is not None:
+                self._blocked[number.subscription_id] -= 1
+                if not self._blocked[number.subscription_id]:
+                    del self._blocked[number.subscription_id]
+
+    def forget_gone(self, first_pending: DeliveryId | None) -> None:
+        """Forget what was leased before and is pending no more, as retention removes it."""
+        if len(self.before) > _FORGOTTEN_CHECK:
+            self.before = {n for n in self.before if first_pending is not None and n >= first_pending}
+
+    # As a reader of the lane
+
+    def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
+        """Something came: let those who wait look."""
+        self.wake()
+
+    def miss(self, up_to: DeliveryId) -> None:
+        """Something may have come."""
+        self.wake()
+
+    def purge(self, subscription_id: int) -> None:
+        """A subscription is gone, and its leases with it."""
+        self._unblock([number for number in self._until if number.subscription_id == subscription_id])
+        self.before = {number for number in self.before if number.subscription_id != subscription_id}
+        self.wake()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def close(self) -> None:
+        """Let those who wait go."""
+        self.closed = True
+        self.wake()
+
+    def ticket(self) -> asyncio.Future[None]:
+        """Done when something happens from now on."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        return future
+
+    def cancel(self, ticket: asyncio.Future[None]) -> None:
+        """Nobody waits for this any more."""
+        ticket.cancel()
+        if ticket in self._waiting:
+            self._waiting.remove(ticket)
+
+
+class Leases:
+    """Pulling from lanes.
+
+    Args:
+        queues: The lanes.
+        clock: Seconds that only grow; no clock that can be set.
+    """
+
+    def __init__(self, queues: LiveQueues, clock: Callable[[], float] = time.monotonic) -> None:
+        self._queues = queues
+        self._clock = clock
+        self._tables: dict[int, QueueLeases] = {}
+
+    def of(self, queue_id: int) -> QueueLeases | None:
+        """The leases of a lane, where there are any."""
+        return self._tables.get(queue_id)
+
+    def close(self, queue_id: int) -> None:
+        """A lane is gone."""
+        self._tables.pop(queue_id, None)
+
+    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+        """Lease deliveries, waiting for the first.
+
+        Args:
+            queue_id: The lane.
+            limit: Deliveries at most.
+            wait: Seconds to wait at most.
+            visibility: Seconds for which they are leased.
+        """
+        table = self._tables.get(queue_id)
+        if table is None:
+            table = self._tables[queue_id] = QueueLeases(self._clock)
+        self._begin(queue_id, table)
+        deadline = self._clock() + wait
+        try:
+            while True:
+                ticket = table.ticket()
+                try:
+                    leased = await self._lease(queue_id, table, limit, visibility)
+                    if leased or table.closed or not await self._changed(table, ticket, deadline):
+                        return leased
+                finally:
+                    table.cancel(ticket)
+        finally:
+            self._end(queue_id, table)
+
+    def _begin(self, queue_id: int, table: QueueLeases) -> None:
+        table.pulls += 1
+        if table.pulls == 1:
+            self._queues.join(queue_id, table)
+
+    def _end(self, queue_id: int, table: QueueLeases) -> None:
+        table.pulls -= 1
+        if not table.pulls:
+            self._queues.leave(queue_id, table)
+            if table.idle and self._tables.get(queue_id) is table:
+                del self._tables[queue_id]
+
+    async def _lease(self, queue_id: int, table: QueueLeases, limit: int, visibility: float) -> list[QueuedDelivery]:
+        options = self._queues.options
+        async with table.reading:
+            table.end_overdue()
+            limit = min(limit, options.leases_max - len(table))
+            if limit <= 0 or table.closed:
+                return []
+            table.begin_reading()
+            blocked = table.blocked
+            # What was committed before this is seen by the reading that follows.
+            ceiling = self._queues.ceilings.get(queue_id)
+            results = await self._queues.read(
+                queue_id, limit=limit, bytes_max=options.read_bytes_max, skip_subscriptions=blocked
+            )
+            if not blocked:
+                table.forget_gone(results[0].id if results else None)
+            if ceiling is not None:
+                results = [delivery for delivery in results if delivery.id.seq < ceiling]
+            leased = table.lease(self._queues.marked(queue_id, results), visibility)
+        self._queues.metrics.leased += len(leased)
+        return leased
+
+    async def _changed(self, table: QueueLeases, ticket: asyncio.Future[None], deadline: float) -> bool:
+        """Wait until looking again may help; whether there is time left for it."""
+        now = self._clock()
+        if now >= deadline:
+            return False
+        ends = table.next_end()
+        until = deadline if ends is None else min(deadline, ends)
+        await asyncio.wait([ticket], timeout=max(until - now, 0))
+        return True

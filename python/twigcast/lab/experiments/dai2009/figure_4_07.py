@@ -1,0 +1,34 @@
+"""Figure 4.7: against the probability of ``//``."""
+
+from twigcast.lab.experiments.dai2009.runs import CAUTION, NEAR, SETTINGS, both_rise, losses, measure_sets, points, wins
+from twigcast.lab.experiments.framework.model import Experiment, Figure
+
+SETS = {
+    f"NP = {nested}, W = {wildcard}, P = {predicates}": {
+        "nested": nested,
+        "wildcard": wildcard,
+        "predicates": predicates,
+    }
+    for nested, wildcard, predicates in ((0, 0.0, 0), (1, 0.1, 2), (2, 0.2, 5), (4, 0.4, 10))
+}
+
+EXPERIMENTS = (
+    Experiment(
+        id="B-F4.7",
+        title="Filtering cost against the probability of //",
+        source="Dai 2009, figure 4.7",
+        settings=SETTINGS + "100 queries, depth 6; four sets of nested paths, W and predicates; DS = 0 to 0.4",
+        dtd="news",
+        sweep=points({"depth": 6}, "descendant", (0.0, 0.1, 0.2, 0.3, 0.4)),
+        measure=measure_sets(SETS),
+        shows=Figure("probability of // at a step", "filtering cost (ms)"),
+        published="Both rise; BFilter is faster unless there are no nested paths.",
+        claims=(
+            both_rise("Both rise", SETS),
+            wins("BFilter is faster in the sets with nested paths", list(SETS)[1:]).because(NEAR),
+            wins("YFilter is faster without nested paths", list(SETS)[:1], dear="BFilter", cheap="YFilter"),
+            losses(),
+        ),
+        notes=CAUTION,
+    ),
+)

@@ -1,0 +1,200 @@
+"""Checks that published statements are made of: orders, ratios, slopes, flatness, crossings.
+
+Most published numbers stand at the right end of a curve; at ``small`` scale the end is nearer, and the verdict names
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twigcast.lab.experiments.framework.model import MQPT, Check, Claim, Results, X
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def unit(metric: str) -> str:
+    """The unit of a metric, with a space before it; empty for counts."""
+    if metric.endswith("_ms") or metric.startswith("ms: "):
+        return " ms"
+    return " MB" if metric.endswith("_mb") else ""
+
+
+def _x(value: X) -> str:
+    return value if isinstance(value, str) else f"{value:,g}"
+
+
+def _positions(results: Results, series: str, metric: str, at: X | None) -> X:
+    if at is not None:
+        return at
+    xs = results.xs(series, metric)
+    if not xs:
+        raise KeyError(f"{series}, {metric}")
+    return xs[-1]
+
+
+def ordered(text: str, series: Sequence[str], *, metric: str = MQPT, at: X | None = None) -> Claim:
+    """At ``at`` (the last x): the series from cheapest to dearest."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        x = _positions(results, series[0], metric, at)
+        values = [results.value(name, x, metric) for name in series]
+        seen = ", ".join(f"{name} {_number(value)}" for name, value in zip(series, values, strict=True))
+        return values == sorted(values), f"at {_x(x)}: {seen}{unit(metric)}"
+
+    return Claim(text, check)
+
+
+def ratio(text: str, dear: str, cheap: str, *, at_least: float, metric: str = MQPT, at: X | None = None) -> Claim:
+    """At ``at`` (the last x): ``dear`` is at least so many times ``cheap``."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        x = _positions(results, cheap, metric, at)
+        above, below = results.value(dear, x, metric), results.value(cheap, x, metric)
+        if below == 0:
+            return above > 0, f"at {_x(x)}: {_number(above)} against 0"
+        return above >= at_least * below, f"at {_x(x)}: {_number(above / below)} times"
+
+    return Claim(text, check)
+
+
+def within(text: str, first: str, second: str, *, share: float, metric: str = MQPT, at: X | None = None) -> Claim:
+    """At ``at`` (the last x): ``first`` is at most this share above ``second``."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        x = _positions(results, first, metric, at)
+        above, below = results.value(first, x, metric), results.value(second, x, metric)
+        return above <= (1 + share) * below, f"at {_x(x)}: {100 * (above / below - 1):+.0f} %"
+
+    return Claim(text, check)
+
+
+def growth(results: Results, series: str, metric: str) -> tuple[float, float]:
+    """By which factor x and y grow from the first to the last point."""
+    curve = results.curve(series, metric)
+    if len(curve) < 2:
+        raise KeyError(f"{series}, {metric}")
+    (x0, y0), (x1, y1) = curve[0], curve[-1]
+    if isinstance(x0, str) or isinstance(x1, str):
+        raise KeyError(f"{series} has no numeric x")
+    return (x1 / x0 if x0 else float("inf")), (y1 / y0 if y0 else float("inf"))
+
+
+def sublinear(text: str, series: str, *, metric: str = MQPT, share: float = 1.0) -> Claim:
+    """From first to last point y grows by less than ``share`` times the factor of x."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        x, y = growth(results, series, metric)
+        return y < share * x, f"{series}: x grows {x:.3g} times, y {y:.3g} times"
+
+    return Claim(text, check)
+
+
+def linear(text: str, series: Sequence[str], *, metric: str = MQPT, fit: float = 0.95) -> Claim:
+    """A straight line explains at least this share of the variance of each series (R squared)."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        fits = {name: _r_squared(results, name, metric) for name in series}
+        return min(fits.values()) >= fit, "R² " + ", ".join(f"{name} {value:.3f}" for name, value in fits.items())
+
+    return Claim(text, check)
+
+
+def _r_squared(results: Results, series: str, metric: str) -> float:
+    points = [(x, y) for x, y in results.curve(series, metric) if not isinstance(x, str)]
+    if len(points) < 3:
+        raise KeyError(f"{series} has too few points")
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    xx = sum((x - mean_x) ** 2 for x, _ in points)
+    yy = sum((y - mean_y) ** 2 for _, y in points)
+    xy = sum((x - mean_x) * (y - mean_y) for x, y in points)
+    return xy * xy / (xx * yy) if xx and yy else 1.0
+
+
+def grows_less(text: str, less: str, more: str, *, metric: str = MQPT, factor: bool = False) -> Claim:
+    """From first to last point one series rises by less than the other (by difference, or by factor)."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        def rise(series: str) -> float:
+            curve = results.curve(series, metric)
+            if not curve:
+                raise KeyError(f"{series}, {metric}")
+            first, last = curve[0][1], curve[-1][1]
+            return last / first if factor and first else last - first
+
+        low, high = rise(less), rise(more)
+        by = " times" if factor else unit(metric)
+        return low < high, f"{less} rises by {_number(low)}{by}, {more} by {_number(high)}{by}"
+
+    return Claim(text, check)
+
+
+def spread(results: Results, series: str, metric: str = MQPT) -> float:
+    """Highest over lowest value of a curve."""
+    values = [value for _, value in results.curve(series, metric)]
+    if not values:
+        raise KeyError(f"{series}, {metric}")
+    return max(values) / min(values) if min(values) > 0 else float("inf")
+
+
+def flat(text: str, series: str, *, factor: float, metric: str = MQPT) -> Claim:
+    """The highest value of a curve is at most ``factor`` times the lowest."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        seen = spread(results, series, metric)
+        return seen <= factor, f"{series}: highest {seen:.3g} times the lowest"
+
+    return Claim(text, check)
+
+
+def least_sensitive(text: str, series: str, others: Sequence[str], *, metric: str = MQPT) -> Claim:
+    """The curve of ``series`` varies by a smaller difference than those of the others."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        def width(name: str) -> float:
+            values = [value for _, value in results.curve(name, metric)]
+            if not values:
+                raise KeyError(f"{name}, {metric}")
+            return max(values) - min(values)
+
+        widths = {name: width(name) for name in (series, *others)}
+        seen = ", ".join(f"{name} {_number(value)}" for name, value in widths.items())
+        return widths[series] == min(widths.values()), f"range of y: {seen}{unit(metric)}"
+
+    return Claim(text, check)
+
+
+def everywhere(text: str, low: str, high: str, *, metric: str = MQPT, tolerance: float = 0.0) -> Claim:
+    """At every x one series lies at or below another, up to a tolerance (a share)."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        pairs = [(x, results.value(low, x, metric), results.value(high, x, metric)) for x in results.xs(low, metric)]
+        wrong = [x for x, below, above in pairs if below > above * (1 + tolerance)]
+        if not pairs:
+            raise KeyError(f"{low}, {metric}")
+        seen = f"{len(pairs) - len(wrong)} of {len(pairs)} points"
+        return not wrong, seen + (f"; not at {', '.join(map(_x, wrong))}" if wrong else "")
+
+    return Claim(text, check)
+
+
+def rises(text: str, series: str, *, metric: str = MQPT, falls: bool = False) -> Claim:
+    """The last value is above the first (below, with ``falls``)."""
+
+    def check(results: Results) -> tuple[bool, str]:
+        curve = results.curve(series, metric)
+        if not curve:
+            raise KeyError(f"{series}, {metric}")
+        first, last = curve[0][1], curve[-1][1]
+        seen = f"{series}: from {_number(first)} to {_number(last)}{unit(metric)}"
+        return (last < first if falls else last > first), seen
+
+    return Claim(text, check)
+
+
+def custom(text: str, check: Check) -> Claim:
+    """Anything else."""
+    return Claim(text, check)

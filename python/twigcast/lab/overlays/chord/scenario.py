@@ -1,0 +1,96 @@
+"""Running traces against peers on a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twigcast.lab.overlays.chord.build import build_ring, make_peer
+from twigcast.lab.overlays.journal import Fate, Journal
+from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
+from twigcast.lab.overlays.trace import Step
+from twigcast.overlay.chord import indexing, maintenance, publication
+from twigcast.overlay.chord.peer import Peer
+from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.core import LinkSettings
+from twigcast.overlay.errors import TraceError
+
+#: Settings under which subscriptions outlive failures and publications are confirmed.
+ROBUST = ChordSettings(
+    successors=6,
+    replicas=3,
+    maintain=True,
+    confirm=True,
+    meet_at_subscriber=True,
+    link=LinkSettings(reliable=True, retry_delay=5.0, attempts_max=8),
+)
+
+
+@dataclass(slots=True)
+class ChordRun:
+    """A trace run against a ring that had converged at the start.
+
+    Attributes:
+        simulator: The driver, with journal and counters.
+        settings: Settings of all peers.
+        trace: What happens.
+    """
+
+    simulator: Simulator
+    settings: ChordSettings
+    trace: Sequence[Step]
+
+    @property
+    def peers(self) -> list[Peer]:
+        """The live peers, in order of address."""
+        nodes = self.simulator.nodes
+        return [node for address in sorted(nodes) if isinstance(node := nodes[address], Peer)]
+
+    def run(self, settle: float) -> None:
+        """Run the whole trace and then `settle` longer."""
+        for step in self.trace:
+            self.simulator.at(step.time, self._do, step)
+        last = max((step.time for step in self.trace), default=0.0)
+        self.simulator.run(until=last + settle)
+
+    def _do(self, step: Step) -> None:
+        simulator = self.simulator
+        if simulator.journal.active:
+            simulator.journal.record(simulator.now, Fate.DONE, step.node, step.node, step)
+        argument = step.argument
+        if step.what == "join":
+            simulator.add(make_peer(step.node, self.settings, incarnation=int(simulator.now)))
+            simulator.command(step.node, maintenance.start_join, argument)
+        elif step.what == "leave":
+            simulator.command(step.node, maintenance.leave)
+            # The process stays until its farewells are acknowledged, then ends.
+            link = self.settings.link
+            simulator.at(simulator.now + link.retry_delay * link.attempts_max, simulator.remove, step.node)
+        elif step.what == "crash":
+            simulator.remove(step.node)
+        elif step.what == "subscribe":
+            simulator.command(step.node, indexing.subscribe, *argument)
+        elif step.what == "unsubscribe":
+            simulator.command(step.node, indexing.unsubscribe, argument)
+        elif step.what == "publish":
+            simulator.command(step.node, publication.publish, argument)
+        elif step.what == "partition":
+            simulator.partition([argument])
+        elif step.what == "heal":
+            simulator.heal()
+        else:
+            raise TraceError(f"unknown step {step.what!r}")
+
+
+def start_run(
+    trace: Sequence[Step],
+    nodes: int,
+    settings: ChordSettings = ROBUST,
+    faults: NetworkFaults | None = None,
+    seed: int = 0,
+) -> ChordRun:
+    """A run of a trace on a converged ring of `nodes` peers; call its `run`."""
+    simulator = Simulator(seed, faults or NetworkFaults(0.5, 1.5), Journal(keep=True), settings.virtual_nodes)
+    for peer in build_ring(settings, nodes):
+        simulator.add(peer)
+    return ChordRun(simulator, settings, trace)

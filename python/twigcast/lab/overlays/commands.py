@@ -1,0 +1,100 @@
+"""``twigcast overlay simulate chord | codd | onyx``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from twigcast.errors import MissingExtra, TwigcastError
+from twigcast.lab.overlays.options import ChordOptions, CoddOptions, OnyxOptions, SimulationOptions
+
+if TYPE_CHECKING:
+    from twigcast.lab.overlays.simulate import Report
+
+app = typer.Typer(no_args_is_help=True, help="Networks of peers: run them in the simulator.")
+simulations = typer.Typer(no_args_is_help=True, help="Simulate a network, print its measures, draw it.")
+app.add_typer(simulations, name="simulate")
+
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the drawings (SVG) and the measures.")]
+Chosen = TypeVar("Chosen", bound=SimulationOptions)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add ``overlay`` to the command line."""
+    parent.add_typer(app, name="overlay")
+
+
+def _simulation(name: str, options: type[Chosen], run: Callable[[Chosen], Report], text: str) -> None:
+    """Add a command whose options are the fields of a dataclass, and a folder for what comes out."""
+
+    def command(output: Path | None, **chosen: Any) -> None:
+        supplied = options(**chosen)
+        _show(lambda: run(supplied), output, supplied.journal)
+
+    hints = {**get_type_hints(options, include_extras=True), "output": Output}
+    defaults = {**{field.name: field.default for field in fields(options)}, "output": None}
+    command.__doc__ = text
+    command.__annotations__ = hints
+    named = [Parameter(n, Parameter.KEYWORD_ONLY, default=defaults[n], annotation=hints[n]) for n in defaults]
+    vars(command)["__signature__"] = Signature(named)
+    simulations.command(name)(command)
+
+
+def _chord(options: ChordOptions) -> Report:
+    from twigcast.lab.overlays.simulate import simulate_chord
+
+    return simulate_chord(options)
+
+
+def _codd(options: CoddOptions) -> Report:
+    from twigcast.lab.overlays.simulate import simulate_codd
+
+    return simulate_codd(options)
+
+
+def _onyx(options: OnyxOptions) -> Report:
+    from twigcast.lab.overlays.simulate import simulate_onyx
+
+    return simulate_onyx(options)
+
+
+_simulation("chord", ChordOptions, _chord, "The filtering automaton on a Chord ring.")
+_simulation("codd", CoddOptions, _codd, "Cooperative dissemination trees.")
+_simulation("onyx", OnyxOptions, _onyx, "Brokers that route by content.")
+
+
+def _show(run: Callable[[], Report], output: Path | None, journal: bool) -> None:
+    try:
+        if journal and output is None:
+            raise typer.BadParameter("--journal needs --output")
+        if output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+        report = run()
+        print(report.text())
+        if output is not None:
+            _write(report, output)
+    except ModuleNotFoundError as error:
+        raise _fail(MissingExtra(error.name or "pyroaring", "overlay")) from error
+    except (TwigcastError, OSError) as error:
+        raise _fail(error) from error
+
+
+def _write(report: Report, folder: Path) -> None:
+    for name, drawing in report.drawings.items():
+        (folder / name).write_text(drawing, encoding="utf-8")
+    (folder / "measures.json").write_text(json.dumps(report.measures, indent=2) + "\n", encoding="utf-8")
+    if report.journal is not None:
+        with (folder / "journal.jsonl").open("w", encoding="utf-8") as file:
+            report.journal.write(file)
+
+
+def _fail(error: Exception) -> typer.Exit:
+    print(f"twigcast: {error}", file=sys.stderr)
+    return typer.Exit(2)

@@ -1,0 +1,95 @@
+"""Draws the diagrams of the documentation: `python -m twigcast.lab.overlays.illustrate docs/overlays`.
+
+A test draws them again and compares, so the pages show what the code does.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from pathlib import Path
+
+from twigcast.lab.overlays.chord.build import build_ring
+from twigcast.lab.overlays.codd.interest import InterestModel, InterestShape
+from twigcast.lab.overlays.codd.scenario import CoddRun, start_run
+from twigcast.lab.overlays.draw import draw_load, draw_ring, draw_tree
+from twigcast.lab.overlays.options import ChordOptions, OnyxOptions
+from twigcast.lab.overlays.simulate import simulate_chord, simulate_onyx
+from twigcast.overlay.chord.settings import ChordSettings
+from twigcast.overlay.codd.settings import CoddSettings
+
+
+def published_ring() -> str:
+    """The six peers of the worked example, and the fingers of peer 3."""
+    positions = [3, 11, 22, 30, 41, 52]
+    peers = build_ring(ChordSettings(bits=6), 6, positions)
+    fingers = [(0, ref.address) for ref in peers[0].table.fingers]
+    return draw_ring(
+        [position / 64 for position in positions],
+        [0.0, 3.0, 4.0, 0.0, 2.0, 0.0],
+        fingers,
+        title="Six peers on a circle of 64 places: fingers of peer 3, shaded by transitions stored",
+        labels=[str(position) for position in positions],
+    )
+
+
+def filtering_load() -> dict[str, str]:
+    """A ring of 32 peers under a small workload, and how virtual nodes spread its load."""
+    plain = simulate_chord(ChordOptions(nodes=32, queries=150, publications=10, seed=7))
+    return {"ring.svg": plain.drawings["ring.svg"], "ring-load.svg": plain.drawings["load.svg"]}
+
+
+def cooperative_tree(*, reorganise: bool) -> tuple[CoddRun, str]:
+    """Forty nodes after a thousand documents."""
+    model = InterestModel(InterestShape(40, classes=8), 5)
+    run = start_run(model, CoddSettings(fan_out=3, reorganise=reorganise, reorganise_after=30))
+    items = model.items(1000)
+    for address in range(1, 41):
+        run.add(address, address - 1)
+        run.simulator.run(until=run.simulator.now + 1)
+        for item in islice(items, 1):
+            run.publish(item)
+    run.stream(items)
+    parents = {node.address: node.parent for node in run.nodes}
+    overheads = {node.address: node.overhead() for node in run.nodes}
+    how = "with" if reorganise else "without"
+    return run, draw_tree(parents, overheads, root=0, title=f"40 nodes {how} reorganisation, shaded by overhead")
+
+
+def broker_flows() -> dict[str, str]:
+    """Thirty brokers on a map, one source: what flows over which link, where interests are local and where not."""
+    drawn = {}
+    for name, locality in (("onyx-flows-local.svg", 1.0), ("onyx-flows-anywhere.svg", 0.0)):
+        report = simulate_onyx(
+            OnyxOptions(nodes=30, queries=150, publications=60, sources=1, locality=locality, seed=3)
+        )
+        drawn[name] = report.drawings["flows.svg"]
+    return drawn
+
+
+def drawings() -> dict[str, str]:
+    """All diagrams, by file name."""
+    still, before = cooperative_tree(reorganise=False)
+    moving, after = cooperative_tree(reorganise=True)
+    curves = {
+        "without reorganisation": [node.overhead() for node in still.nodes],
+        "with reorganisation": [node.overhead() for node in moving.nodes],
+    }
+    return {
+        "published-ring.svg": published_ring(),
+        **filtering_load(),
+        **broker_flows(),
+        "tree-without.svg": before,
+        "tree-with.svg": after,
+        "tree-overhead.svg": draw_load(curves, title="Overhead of the 40 nodes", unit="overhead"),
+    }
+
+
+def main(folder: Path) -> None:
+    """Write all diagrams to a folder."""
+    for name, drawing in drawings().items():
+        (folder / name).write_text(drawing, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,416 @@
+"""A network of brokers under a workload, as `twigcast overlay simulate onyx` and the experiments run it.
+
+What arrives is compared with what one engine that knows all subscriptions says. Where nothing is to go wrong, links are
+perfect and the brokers know the links from the start, so that a thousand of them can be simulated.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from twigcast.lab.overlays.draw import draw_map
+from twigcast.lab.overlays.journal import Journal
+from twigcast.lab.overlays.onyx.scenario import BRISK, PERFECT, OnyxNetwork
+from twigcast.lab.overlays.onyx.workload import World
+from twigcast.lab.overlays.simulator import NetworkFaults
+from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.content.projection import part_of
+from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.routing_table import RoutingTable
+from twigcast.overlay.onyx.messages import LinkState, OverlayMessage, RoutingDelta, RoutingQuery, Span
+from twigcast.overlay.onyx.protocol.events import InterestSettled
+from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
+from twigcast.overlay.onyx.protocol.settings import OnyxSettings
+from twigcast.query import Path
+from twigcast.subscriptions import SubscriptionSet
+
+#: Users of many brokers want the same.
+_routing_query = lru_cache(10_000)(routing_query)
+
+
+@dataclass(frozen=True, slots=True)
+class OnyxShape:
+    """What is simulated.
+
+    Attributes:
+        brokers: How many.
+        queries: Subscriptions of all users together.
+        publications: Messages.
+        sources: Brokers at which they are published.
+        locality: Share of the wishes that are about what is near.
+        churn: Share of the subscriptions that are replaced while messages flow.
+        crashes: Brokers that crash, and start again, while messages flow.
+        cuts: Links that are cut, and mended, while messages flow.
+        loss: Probability that the network loses a message.
+        shared_tree: One tree for all roots.
+        flooding: Send everything everywhere, to compare.
+        areas: Of the world; the fewer, the more users want the same.
+        items: Items of a message, exactly; 0: one to three.
+        branching: Share of the wishes with conditions on several children of an item.
+        rewriting: All wishes are rewriting queries over one kind of element.
+        reducing: Links carry only what those behind take.
+        seed: Of everything random.
+    """
+
+    brokers: int = 30
+    queries: int = 1_000
+    publications: int = 200
+    sources: int = 5
+    locality: float = 0.5
+    churn: float = 0.0
+    crashes: int = 0
+    cuts: int = 0
+    loss: float = 0.0
+    shared_tree: bool = False
+    flooding: bool = False
+    areas: int = 100
+    items: int = 0
+    branching: float = 0.0
+    rewriting: bool = False
+    reducing: bool = False
+    seed: int = 0
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether anything is to go wrong."""
+        return bool(self.crashes or self.cuts or self.loss)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        needed: By message, the brokers (other than its root) with a matching subscription.
+        reached: By message, the brokers that got it, whether for their own users or to pass it on.
+        missing: Brokers with a matching subscription that never got a message.
+        wrong: Results that differ from those of the whole message.
+        useless: Messages passed on to, or over, brokers where they serve nobody.
+        delays: Seconds from publication to handing over, for the needed.
+        sent: By link and direction: messages passed on.
+        sent_bytes: By link and direction: bytes of them.
+        counts: Of the protocol's messages by name.
+        bytes: Of these, bytes by name.
+        tables: Conjunctions that each broker knows of its neighbours.
+        seconds: Of computing, for routing and all else while messages flowed.
+    """
+
+    needed: list[set[Address]] = field(default_factory=list)
+    reached: list[set[Address]] = field(default_factory=list)
+    missing: int = 0
+    wrong: int = 0
+    useless: int = 0
+    delays: list[float] = field(default_factory=list)
+    sent: dict[tuple[Address, Address], int] = field(default_factory=dict)
+    sent_bytes: dict[tuple[Address, Address], int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    tables: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class OnyxSimulation:
+    """One run.
+
+    Args:
+        shape: What is simulated.
+        keep_journal: Keep a journal of every message.
+        make_table: Makes the routing table of a broker.
+    """
+
+    def __init__(
+        self,
+        shape: OnyxShape,
+        *,
+        keep_journal: bool = False,
+        make_table: Callable[[], Table] = RoutingTable,
+        world: World | None = None,
+    ) -> None:
+        self.shape = shape
+        self.world = world or _world(shape)
+        self.random = random.Random(f"onyx {shape.seed}")  # noqa: S311 - reproducible, not secret
+        links = self.world.links()
+        self.roots = self.random.sample(range(shape.brokers), min(shape.sources, shape.brokers))
+        settings = OnyxSettings(shared_tree=shape.shared_tree, roots=frozenset(self.roots), reduces=shape.reducing)
+        self.network = OnyxNetwork(
+            links,
+            settings,
+            NetworkFaults(0.005, 0.005, loss=shape.loss),
+            shape.seed,
+            ordered=BRISK if shape.is_faulty else PERFECT,
+            store_delay=0.01,
+            journal=Journal(keep=keep_journal),
+            make_table=make_table,
+        )
+        simulator = self.network.simulator
+        costs = links | {(other, one): cost for (one, other), cost in links.items()}
+        simulator.latency_of = lambda one, other: costs.get((one, other), 1) / 2_000
+        simulator.on_send = self._note_sent
+        self.network.on_item = self._note_item
+        self.central = SubscriptionSet()
+        self.queries: dict[str, str] = {}
+        self.alike: Counter[str] = Counter()
+        """By key, how many users of the broker want the same. Brokers count them too: the second changes nothing."""
+        self._first: dict[tuple[Address, str], str] = {}
+        self.interests: dict[str, Path] = {}
+        self.messages: list[OverlayMessage] = []
+        self.outcome = Outcome()
+        self._matching: list[list[str]] = []
+
+    # The run.
+
+    def run(self) -> Outcome:
+        """All of it."""
+        self.start()
+        self.subscribe()
+        self.publish()
+        self._judge()
+        return self.outcome
+
+    def start(self) -> None:
+        """Start the brokers, and let them find each other."""
+        network = self.network
+        network.start_all()
+        if not self.shape.is_faulty:
+            self._know_all_links()
+        network.run(5.0)
+
+    def _know_all_links(self) -> None:
+        states = {}
+        for address in self.network.addresses:
+            links = tuple(sorted(self.network.neighbours(address).items()))
+            states[address] = LinkState(address, 1, 1, links)
+        for address in self.network.addresses:
+            self.broker(address).topology.know(states)
+
+    def broker(self, address: Address) -> OnyxNode:
+        """A live broker."""
+        return self.network.broker(address)
+
+    def _routing_query(self, query: str) -> RoutingQuery:
+        return everything() if self.shape.flooding else _routing_query(query)
+
+    def _add(self, key: str, broker: Address) -> None:
+        if self.shape.rewriting:
+            query = self.world.text(broker)
+        else:
+            interest = self.world.interest(broker)
+            query = str(interest)
+            self.interests.setdefault(key, interest)
+        if not self.shape.churn:
+            first = self._first.setdefault((broker, query), key)
+            self.alike[first] += 1
+            if first != key:
+                self.interests.pop(key, None)
+                return
+        else:
+            self.alike[key] = 1
+        self.queries[key] = query
+        part = part_of(query, {}) if self.shape.reducing and not self.shape.flooding else None
+        self.network.subscribe(broker, key, self._routing_query(query), part)
+
+    def subscribe(self) -> None:
+        """All users subscribe; everybody hears of it."""
+        brokers = self.shape.brokers
+        for number in range(self.shape.queries):
+            broker = number % brokers
+            self._add(f"{broker} {number}", broker)
+        if self.shape.flooding:
+            # Brokers without users are flooded too.
+            for broker in range(brokers):
+                self.network.subscribe(broker, "all", everything())
+        self.network.run(10.0)
+
+    def publish(self) -> None:
+        """Messages flow; some things change and go wrong meanwhile."""
+        shape, network, rng = self.shape, self.network, self.random
+        self.outcome.sent.clear()
+        self.outcome.sent_bytes.clear()
+        for key, query in self.queries.items():
+            self.central.add(key, query)
+        started = time.process_time()
+        changes = round(shape.churn * shape.queries)
+        for number in range(shape.publications):
+            for _ in range(_due(changes, number, shape.publications)):
+                self._replace(rng.choice(list(self.queries)))
+            for _ in range(_due(shape.crashes, number, shape.publications)):
+                self._crash(rng.choice([a for a in network.addresses if network.is_alive(a)]))
+            for _ in range(_due(shape.cuts, number, shape.publications)):
+                self._cut(rng.choice(sorted(network.links)))
+            self._publish(rng.choice([root for root in self.roots if network.is_alive(root)] or self.roots))
+            network.run(0.02)
+        network.run(40.0 if shape.is_faulty else 3.0)
+        self.outcome.seconds = time.process_time() - started
+
+    def _publish(self, root: Address) -> None:
+        if not self.network.is_alive(root):
+            self.network.start(root)
+        body = self.world.message()
+        message = self.network.publish(root, body, f"message {len(self.messages)}")
+        self.messages.append(message)
+        self._matching.append([str(key) for key in self.central.match(body).keys])
+
+    def _replace(self, key: str) -> None:
+        broker = _broker_of(key)
+        if key in self.central:
+            self.central.remove(key)
+        del self.queries[key], self.alike[key]
+        self.network.unsubscribe(broker, key)
+        fresh = f"{broker} {len(self.messages)}+{self.random.randrange(1 << 30)}"
+        self._add(fresh, broker)
+        if self.network.is_alive(broker):
+            self.network.settle(broker, fresh)
+
+    def _note_item(self, time: float, address: Address, item: object) -> None:
+        # From when on a wish counts everywhere, the oracle does not know before it has settled.
+        if isinstance(item, InterestSettled) and item.token in self.queries:
+            self.central.add(str(item.token), self.queries[str(item.token)])
+
+    def _crash(self, address: Address) -> None:
+        self.network.crash(address)
+        self.network.simulator.at(self.network.simulator.now + 3.0, self._start, address)
+
+    def _start(self, address: Address) -> None:
+        if not self.network.is_alive(address):
+            self.network.start(address)
+
+    def _cut(self, link: tuple[Address, Address]) -> None:
+        simulator = self.network.simulator
+        simulator.cut(*link)
+        simulator.at(simulator.now + 3.0, simulator.mend, *link)
+
+    # What came of it.
+
+    def _note_sent(self, sender: Address, receiver: Address, message: object) -> None:
+        inner = getattr(message, "message", None) if type(message) is not Span else message
+        if isinstance(inner, Span) and inner.message is not None:
+            link = sender, receiver
+            self.outcome.sent[link] = self.outcome.sent.get(link, 0) + 1
+            self.outcome.sent_bytes[link] = self.outcome.sent_bytes.get(link, 0) + inner.size_bytes()
+
+    def _judge(self) -> None:
+        outcome, stores = self.outcome, self.network.stores
+        for message, matching in zip(self.messages, self._matching, strict=True):
+            needed = {_broker_of(interest) for interest in matching} - {message.root}
+            outcome.needed.append(needed)
+            key = message.root, message.number
+            reached = {address for address, store in stores.items() if key in store.accepted}
+            outcome.reached.append(reached)
+            # A wish that was taken back since may have been so before the message came near.
+            kept = {_broker_of(interest) for interest in matching if interest in self.queries} - {message.root}
+            outcome.missing += len(kept - reached)
+            if self.shape.reducing:
+                outcome.wrong += self._wrong(message, matching)
+            outcome.useless += len(reached - self._on_paths(message.root, needed))
+            store_delay = self.network.store_delay
+            outcome.delays += [
+                stores[address].times[key] - store_delay - message.published for address in sorted(needed & reached)
+            ]
+        counters = self.network.simulator.counters
+        outcome.counts = counters.by_kind()
+        outcome.bytes = {kind.__name__: count for kind, count in counters.bytes.items()}
+        outcome.tables = [
+            sum(broker.table.remote_count(neighbour) for neighbour in broker.peers)
+            for address in self.network.addresses
+            if self.network.is_alive(address)
+            for broker in (self.broker(address),)
+        ]
+
+    def _wrong(self, message: OverlayMessage, matching: list[str]) -> int:
+        """How many results differ from those of the whole message."""
+        expected = {delivery.key: delivery.payload for delivery in self.central.deliver(message.body)}
+        wrong = 0
+        by_broker: dict[Address, list[str]] = {}
+        for key in matching:
+            by_broker.setdefault(_broker_of(key), []).append(key)
+        for broker, keys in by_broker.items():
+            accepted = self.network.stores[broker].accepted.get((message.root, message.number))
+            if accepted is not None and accepted.reduced:
+                got = {delivery.key: delivery.payload for delivery in self.central.deliver(accepted.body)}
+                wrong += sum(got.get(key) != expected.get(key) for key in keys)
+        return wrong
+
+    def _on_paths(self, root: Address, needed: set[Address]) -> set[Address]:
+        """The brokers that a message has to pass, those that want it among them."""
+        if self.shape.is_faulty:
+            return set(self.network.addresses)
+        results = set()
+        for target in needed:
+            node = target
+            while node != root and node not in results:
+                results.add(node)
+                parent = self.broker(node).streams[root].parent
+                assert parent is not None
+                node = parent
+        return results
+
+    def measures(self) -> dict[str, float | int | str]:
+        """The outcome in numbers."""
+        outcome, shape = self.outcome, self.shape
+        others = max(1, shape.brokers - 1)
+        messages = max(1, len(self.messages))
+        reached = sum(map(len, outcome.reached))
+        delays = sorted(outcome.delays) or [0.0]
+        return {
+            "brokers": shape.brokers,
+            "subscriptions": self.alike.total(),
+            "messages published": len(self.messages),
+            "brokers that want a message, of 100 others": 100 * sum(map(len, outcome.needed)) / messages / others,
+            "brokers that get it, of 100 others": 100 * reached / messages / others,
+            "missing": outcome.missing,
+            "wrong results": outcome.wrong,
+            "messages that serve nobody, of 100": 100 * outcome.useless / max(1, sum(outcome.sent.values())),
+            "messages a publication": sum(outcome.sent.values()) / messages,
+            "bytes a publication": sum(outcome.sent_bytes.values()) / messages,
+            "messages over the busiest link, a publication": max(outcome.sent.values(), default=0) / messages,
+            "delay, median, ms": 1_000 * delays[len(delays) // 2],
+            "delay, longest, ms": 1_000 * delays[-1],
+            "conjunctions in a table, mean": sum(outcome.tables) / max(1, len(outcome.tables)),
+            "conjunctions in a table, most": max(outcome.tables, default=0),
+            "bytes of wishes told": outcome.bytes.get(RoutingDelta.__name__, 0),
+            "questions": outcome.counts.get("Recover", 0),
+            "ms of computing a publication": 1_000 * outcome.seconds / messages,
+        }
+
+    def map_of_flows(self) -> str:
+        """The brokers where they are, and how much was sent over each link."""
+        flows: dict[tuple[int, int], float] = dict.fromkeys(self.network.links, 0.0)
+        for (one, other), count in self.outcome.sent.items():
+            flows[min(one, other), max(one, other)] += count
+        loads = [0.0] * self.shape.brokers
+        for (_, receiver), count in self.outcome.sent.items():
+            loads[receiver] += count
+        return draw_map(
+            self.world.locations,
+            loads,
+            flows,
+            title=f"{self.shape.brokers} brokers: messages received, and passed over each link",
+            marked=set(self.roots),
+        )
+
+
+def _world(shape: OnyxShape) -> World:
+    items = {"items_min": shape.items, "items_max": shape.items} if shape.items else {}
+    return World(
+        shape.brokers,
+        areas=shape.areas,
+        locality=shape.locality,
+        seed=shape.seed,
+        branching=shape.branching,
+        rewriting=shape.rewriting,
+        **items,
+    )
+
+
+def _broker_of(key: str) -> Address:
+    return int(key.split()[0])
+
+
+def _due(count: int, number: int, steps: int) -> int:
+    """How many of some events, spread evenly, fall on a step."""
+    return count * (number + 1) // steps - count * number // steps

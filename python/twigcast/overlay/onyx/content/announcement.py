@@ -1,0 +1,255 @@
+"""What a broker has told one neighbour it wants from it, and how that changes when its wishes do.
+
+Each wish, a disjunct with the roots for whose messages it holds, is *carried* by one disjunct that was announced:
+itself, one that it implies, or a generalisation. Its roots are among those of its carrier. An announced disjunct that
+carries nothing any more is withdrawn. So an announcement is never narrower than the wishes, at no moment; it may be
+wider for a while after removals, until it is tightened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from twigcast.overlay.onyx.content.implication_index import ImplicationIndex, kept_without_implied
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, Root
+
+#: The roots for whose messages a wish holds; `EVERYWHERE`: all.
+Roots: TypeAlias = frozenset[Root] | str
+
+#: Makes wishes fewer: each wish with what is to be announced in its place.
+Generalise: TypeAlias = Callable[[Iterable[Disjunct], int], dict[Disjunct, Disjunct]]
+
+#: To how much of what is allowed an announcement that outgrew it is reduced, so that this is not due again at once.
+_REDUCED_TO = 0.8
+#: Wishes that are carried anew at once where their carrier goes; more wait until the announcement is tightened.
+_CARRIED_ANEW_MAX = 1_000
+#: Wishes that are gone through at once, where no limit asks for less.
+_TIGHTENED_AT_ONCE_MAX = 200_000
+
+
+class AnnouncementDelta(NamedTuple):
+    """What a neighbour is to be told.
+
+    Attributes:
+        interests: Disjuncts that are new, or that hold for other roots now.
+        unwanted: Disjuncts that are withdrawn.
+    """
+
+    interests: dict[Disjunct, Roots]
+    unwanted: frozenset[Disjunct]
+
+
+def covers(wide: Roots, narrow: Roots) -> bool:
+    """Whether all roots of the one are among those of the other."""
+    if isinstance(wide, str):
+        return True
+    return not isinstance(narrow, str) and narrow <= wide
+
+
+def joined(one: Roots, other: Roots) -> Roots:
+    """The roots of both."""
+    if isinstance(one, str) or isinstance(other, str):
+        return EVERYWHERE
+    return one | other
+
+
+class InterestCover:
+    """Which wishes stand for which: those that others imply. Remembered, since neighbours are often told the same."""
+
+    def __init__(self) -> None:
+        self._interests: dict[Disjunct, Roots] = {}
+        self._stands_for: dict[Disjunct, Disjunct] = {}
+
+    def __call__(self, interests: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
+        """Each wish with the one that stands for it, which it implies and whose roots cover its own."""
+        if interests != self._interests:
+            self._interests = dict(interests)
+            self._stands_for = kept_without_implied(
+                interests, lambda carrier, disjunct: covers(interests[carrier], interests[disjunct])
+            )
+        return dict(self._stands_for)
+
+
+class Announcement:
+    """The announcement to one neighbour.
+
+    Attributes:
+        announced: What the neighbour has been told, the changes returned so far included.
+    """
+
+    def __init__(
+        self,
+        boxes_max: int | None = None,
+        generalise: Generalise | None = None,
+        absorb: InterestCover | None = None,
+    ) -> None:
+        """An empty announcement.
+
+        Args:
+            boxes_max: Conjunctions and distinct paths that it may hold (content generalisation); `None`: any number.
+            generalise: How to make it smaller.
+            absorb: What several announcements share.
+        """
+        self._absorb = absorb or InterestCover()
+        self.announced: dict[Disjunct, Roots] = {}
+        self._boxes_max = boxes_max
+        self._generalise = generalise
+        self._interests: dict[Disjunct, Roots] = {}
+        self._carrier: dict[Disjunct, Disjunct] = {}
+        self._carried: dict[Disjunct, set[Disjunct]] = {}
+        self._carriers = ImplicationIndex()
+        self._path_uses: dict[LinearPath, int] = {}
+        self._before: dict[Disjunct, Roots | None] = {}
+        self._interests_when_tight = 0
+        self._is_loose = False
+
+    @property
+    def boxes(self) -> int:
+        """Conjunctions and distinct paths announced."""
+        return len(self.announced) + len(self._path_uses)
+
+    @property
+    def interests(self) -> Mapping[Disjunct, Roots]:
+        """What is wanted, exactly."""
+        return self._interests
+
+    def update(self, interests: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
+        """Change wishes: the roots for each, none where it is no longer a wish."""
+        if not self.announced and len(interests) > _CARRIED_ANEW_MAX:
+            # All at once, in the order that finds most carriers.
+            self._interests.update((disjunct, roots) for disjunct, roots in interests.items() if roots)
+            self._tighten()
+            return self._changes()
+        waiting = dict(interests)
+        while waiting:
+            disjunct, roots = waiting.popitem()
+            for other in self._set_down(disjunct, roots):
+                waiting.setdefault(other, self._interests[other])
+            if roots:
+                self._interests[disjunct] = roots
+                self._carry(disjunct, roots)
+        if self._boxes_max is not None and self._generalise is not None and self.boxes > self._boxes_max:
+            self._widen(self._generalise(self.announced, int(self._boxes_max * _REDUCED_TO)))
+        elif self._is_loose and self._is_to_be_tightened():
+            # What was made wide for the sake of the others may be narrow again.
+            self._tighten()
+        return self._changes()
+
+    def _is_to_be_tightened(self) -> bool:
+        if self._boxes_max is None:
+            # Something that stood for very many is gone, as that for which a broker asks after its start. Left as it
+            # is, everything would go on to pass; with too many, making it anew would keep the broker from its work.
+            return len(self._interests) <= _TIGHTENED_AT_ONCE_MAX
+        return len(self._interests) <= self._interests_when_tight // 2
+
+    def tighten(self) -> AnnouncementDelta:
+        """Announce what would be announced if all wishes came at once."""
+        self._tighten()
+        return self._changes()
+
+    def _set_down(self, disjunct: Disjunct, roots: Roots) -> list[Disjunct]:
+        """Take a wish out; the other wishes that need another carrier now."""
+        if self._interests.pop(disjunct, None) is None:
+            return []
+        carrier = self._carrier.pop(disjunct, None)
+        if carrier is None:
+            return []
+        carried = self._carried[carrier]
+        carried.discard(disjunct)
+        if carrier == disjunct and carried and not covers(roots, self.announced[carrier]):
+            if len(carried) > _CARRIED_ANEW_MAX:
+                self._is_loose = True
+                return []
+            for other in carried:
+                del self._carrier[other]
+            self._withdraw(carrier)
+            return sorted(carried, key=repr)
+        if not carried:
+            self._withdraw(carrier)
+        return []
+
+    def _carry(self, disjunct: Disjunct, roots: Roots) -> None:
+        for carrier in self._carriers.implied_by(disjunct):
+            if covers(self.announced[carrier], roots):
+                self._attach(disjunct, carrier)
+                return
+        existing = self.announced.get(disjunct)
+        # Others that it still carries keep the roots that they need.
+        self._announce(disjunct, roots if existing is None else joined(existing, roots))
+        self._attach(disjunct, disjunct)
+
+    def _attach(self, disjunct: Disjunct, carrier: Disjunct) -> None:
+        self._carrier[disjunct] = carrier
+        self._carried.setdefault(carrier, set()).add(disjunct)
+
+    def _announce(self, disjunct: Disjunct, roots: Roots) -> None:
+        existing = self.announced.get(disjunct)
+        self._before.setdefault(disjunct, existing)
+        self.announced[disjunct] = roots
+        if existing is None:
+            self._carriers.add(disjunct)
+            for path in disjunct.paths:
+                self._path_uses[path] = self._path_uses.get(path, 0) + 1
+
+    def _withdraw(self, disjunct: Disjunct) -> None:
+        self._before.setdefault(disjunct, self.announced[disjunct])
+        del self.announced[disjunct], self._carried[disjunct]
+        self._carriers.remove(disjunct)
+        for path in disjunct.paths:
+            self._path_uses[path] -= 1
+            if not self._path_uses[path]:
+                del self._path_uses[path]
+
+    def _changes(self) -> AnnouncementDelta:
+        before, self._before = self._before, {}
+        now = {disjunct: self.announced.get(disjunct) for disjunct in before}
+        return AnnouncementDelta(
+            {disjunct: roots for disjunct, roots in now.items() if roots is not None and roots != before[disjunct]},
+            frozenset(disjunct for disjunct, roots in now.items() if roots is None and before[disjunct] is not None),
+        )
+
+    # Tightening.
+
+    def _widen(self, wider: Mapping[Disjunct, Disjunct]) -> None:
+        """Announce the wider ones in the place of what is announced."""
+        self._is_loose = True
+        self._interests_when_tight = max(self._interests_when_tight, len(self._interests))
+        for narrow, wide in wider.items():
+            if narrow == wide:
+                continue
+            roots, carried = self.announced[narrow], self._carried[narrow]
+            self._withdraw(narrow)
+            self._announce(wide, joined(self.announced.get(wide, roots), roots))
+            for interest in carried:
+                self._attach(interest, wide)
+
+    def _tighten(self) -> None:
+        stands_for = self._absorb(self._interests)
+        carriers = set(stands_for.values())
+        limit = self._boxes_max
+        self._is_loose = False
+        if limit is not None and self._generalise is not None and _boxes(carriers) > limit:
+            wider = self._generalise(carriers, int(limit * _REDUCED_TO))
+            stands_for = {disjunct: wider[carrier] for disjunct, carrier in stands_for.items()}
+            self._is_loose = True
+        for carrier in list(self.announced):
+            self._withdraw(carrier)
+        self._carrier.clear()
+        requested: dict[Disjunct, Roots] = {}
+        for disjunct, carrier in stands_for.items():
+            roots = self._interests[disjunct]
+            requested[carrier] = joined(requested[carrier], roots) if carrier in requested else roots
+            self._attach(disjunct, carrier)
+        for carrier, roots in requested.items():
+            self._announce(carrier, roots)
+        self._interests_when_tight = len(self._interests)
+
+
+def _boxes(disjuncts: Iterable[Disjunct]) -> int:
+    paths: set[LinearPath] = set()
+    count = 0
+    for disjunct in disjuncts:
+        count += 1
+        paths |= disjunct.paths
+    return count + len(paths)

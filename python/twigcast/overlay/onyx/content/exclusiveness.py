@@ -1,0 +1,333 @@
+"""Query partitioning by exclusiveness patterns, PEP (Diao 2005, section 7.5).
+
+A message should match as few partitions as possible. Queries that demand different values of one thing exclude each
+other: `/a/b[@id = 1]` and `/a/b[@id = 2]`, as far as a message has few such elements. An *exclusiveness pattern* is a
+path with the attribute or text that is compared by `=`, the constant left open.
+
+1. *Pattern selection*: patterns are chosen greedily, each time the one that is involved in most queries not covered
+   yet, until every query that involves any pattern involves a chosen one; then chosen ones give way to others that
+   occur at most once a message, as far as coverage is not lost.
+2. *Partition creation*: the constants of each chosen pattern, in order, are split into K buckets; a query goes to the
+   bucket of its constant, of one of its chosen patterns at random. Partition *i* is what is in bucket *i* of any
+   pattern.
+
+If every one of M patterns occurs at most once, a message matches at most M of the K partitions. Queries without an
+equality go to one more partition, *don't care*, which counts as always matched.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
+from random import Random
+from typing import NamedTuple, TypeAlias
+from xml.etree import ElementTree as ET
+
+from twigcast.overlay.core import Address
+from twigcast.overlay.errors import ImpossibleSetting
+from twigcast.overlay.onyx.content.implication import number_of
+from twigcast.overlay.onyx.content.linear import path_of, steps_of
+from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery
+from twigcast.query import Compare, Literal, Number, Operator, Path
+from twigcast.subscriptions import SubscriptionSet
+
+#: What a pattern is compared with: texts as texts, numbers as numbers.
+Constant: TypeAlias = str | float
+
+
+class ExclusivenessPattern(NamedTuple):
+    """A path without conditions, and what is compared at its last element, such as `@id` or `.`."""
+
+    path: LinearPath
+    subject: str
+
+
+#: What one query compares by `=`.
+Selections: TypeAlias = frozenset[tuple[ExclusivenessPattern, Constant]]
+
+
+def selections_of(query: RoutingQuery) -> Selections:
+    """The patterns that a query involves, with its constants: those without which no message matches it.
+
+    Of a query with several alternatives: those that all alternatives have.
+    """
+    results = [_of_conjunction(disjunct.paths) for disjunct in query]
+    return frozenset.intersection(*results) if results else frozenset()
+
+
+def _of_conjunction(paths: Iterable[LinearPath]) -> Selections:
+    return frozenset(
+        (
+            ExclusivenessPattern(
+                path_of(tuple(step._replace(conditions=()) for step in steps[: index + 1])), str(left)
+            ),
+            value,
+        )
+        for steps in map(steps_of, paths)
+        for index, step in enumerate(steps)
+        for condition in step.conditions
+        for left, value in _equality(condition)
+    )
+
+
+def _equality(condition: object) -> list[tuple[Path, Constant]]:
+    match condition:
+        case Compare(Operator.EQUAL, Path() as left, Literal(value) | Number(value)):
+            return [(left, value)]
+    return []
+
+
+# Pattern selection.
+
+
+def coverage(queries: Iterable[Selections]) -> dict[ExclusivenessPattern, list[int]]:
+    """By pattern: the queries, by number, that involve it."""
+    results: dict[ExclusivenessPattern, list[int]] = {}
+    for number, selections in enumerate(queries):
+        for pattern in {pattern for pattern, _ in selections}:
+            results.setdefault(pattern, []).append(number)
+    return results
+
+
+def select_patterns(
+    queries: Sequence[Selections], occurs_once: Callable[[ExclusivenessPattern], bool]
+) -> list[ExclusivenessPattern]:
+    """Choose patterns that together cover all queries that involve any.
+
+    Args:
+        queries: What each query compares.
+        occurs_once: Whether a pattern occurs at most once in any message, by the schema or by experience.
+    """
+    involved = coverage(queries)
+    chosen = _greedy_cover(involved, len(queries))
+    return _swapped(chosen, involved, occurs_once, len(queries))
+
+
+def _greedy_cover(involved: Mapping[ExclusivenessPattern, Sequence[int]], count: int) -> list[ExclusivenessPattern]:
+    covered = bytearray(count)
+    # Coverage only shrinks: what is on top with its true value is the largest.
+    heap = [(-len(numbers), pattern) for pattern, numbers in involved.items()]
+    heapq.heapify(heap)
+    chosen: list[ExclusivenessPattern] = []
+    while heap:
+        claimed, pattern = heapq.heappop(heap)
+        additional = sum(not covered[number] for number in involved[pattern])
+        if not additional:
+            continue
+        if additional < -claimed:
+            heapq.heappush(heap, (-additional, pattern))
+            continue
+        chosen.append(pattern)
+        for number in involved[pattern]:
+            covered[number] = 1
+    return chosen
+
+
+def _swapped(
+    chosen: list[ExclusivenessPattern],
+    involved: Mapping[ExclusivenessPattern, Sequence[int]],
+    occurs_once: Callable[[ExclusivenessPattern], bool],
+    count: int,
+) -> list[ExclusivenessPattern]:
+    """Put patterns that occur once in the place of chosen ones that occur more often, where nothing is uncovered."""
+    covers = [0] * count
+    for pattern in chosen:
+        for number in involved[pattern]:
+            covers[number] += 1
+    spare = [pattern for pattern in involved if pattern not in set(chosen) and occurs_once(pattern)]
+    spare.sort(key=lambda pattern: (-len(involved[pattern]), pattern))
+    swapped = list(chosen)
+    for index, pattern in enumerate(chosen):
+        if occurs_once(pattern):
+            continue
+        alone = {number for number in involved[pattern] if covers[number] == 1}
+        other = next((other for other in spare if alone.issubset(involved[other])), None)
+        if other is None:
+            continue
+        swapped[index] = other
+        spare.remove(other)
+        for number in involved[pattern]:
+            covers[number] -= 1
+        for number in involved[other]:
+            covers[number] += 1
+    return swapped
+
+
+# Partition creation.
+
+
+class _Buckets:
+    """The constants of one pattern, split into ranges that hold about as many queries each."""
+
+    def __init__(self, constants: Counter[Constant], count: int) -> None:
+        self._count = count
+        self._constants = frozenset(constants)
+        texts = sorted(constant for constant in constants if isinstance(constant, str))
+        numbers = sorted(constant for constant in constants if not isinstance(constant, str))
+        self._texts, self._numbers = texts, numbers
+        total = sum(constants.values())
+        ordered: list[Constant] = [*texts, *numbers]
+        starts = [0, *accumulate(constants[constant] for constant in ordered)]
+        self._bucket = [min(count - 1, start * count // max(1, total)) for start in starts[:-1]]
+
+    def bucket(self, constant: Constant) -> int:
+        """The bucket of any constant: that of the largest known one that is not larger."""
+        if isinstance(constant, str):
+            position = bisect_right(self._texts, constant) - 1
+        else:
+            position = bisect_right(self._numbers, constant) - 1 + len(self._texts)
+        return self._bucket[max(0, position)] if self._bucket else 0
+
+    def holding(self, text: str) -> set[int]:
+        """The buckets with queries that a value of a message satisfies."""
+        number = number_of(text)
+        return {self.bucket(value) for value in (text, number) if value in self._constants}
+
+
+class Partitioning:
+    """Queries in partitions 0 to K - 1, and K: don't care.
+
+    Attributes:
+        patterns: The chosen patterns.
+        count: K.
+        partition_of: By query, its partition.
+    """
+
+    def __init__(
+        self, queries: Sequence[Selections], patterns: Sequence[ExclusivenessPattern], count: int, seed: int = 1
+    ) -> None:
+        """Put the queries into partitions.
+
+        Raises:
+            ImpossibleSetting: No partitions.
+        """
+        if count < 1:
+            raise ImpossibleSetting("partitions", count, "at least 1")
+        self.patterns = tuple(patterns)
+        self.count = count
+        self._random = Random(f"partitions {seed}")  # noqa: S311 - reproducible, not secret
+        constants: dict[ExclusivenessPattern, Counter[Constant]] = {pattern: Counter() for pattern in patterns}
+        for selections in queries:
+            for pattern, constant in selections:
+                if pattern in constants:
+                    constants[pattern][constant] += 1
+        self._buckets = {pattern: _Buckets(counted, count) for pattern, counted in constants.items()}
+        self.partition_of = [self.assign(selections) for selections in queries]
+
+    @property
+    def dont_care(self) -> int:
+        """The partition of the queries that involve no chosen pattern."""
+        return self.count
+
+    def assign(self, selections: Selections) -> int:
+        """The partition for a query."""
+        usable = sorted((pattern, str(value), value) for pattern, value in selections if pattern in self._buckets)
+        if not usable:
+            return self.dont_care
+        pattern, _, constant = self._random.choice(usable)
+        return self._buckets[pattern].bucket(constant)
+
+    def matched(self, values: Mapping[ExclusivenessPattern, Collection[str]]) -> set[int]:
+        """The partitions that a message with these values may match; don't care always, if it holds anything."""
+        result = {self.dont_care} if self.dont_care in self.partition_of else set()
+        for pattern, buckets in self._buckets.items():
+            for value in values.get(pattern, ()):
+                result |= buckets.holding(value)
+        return result
+
+
+class PatternReader:
+    """Reads the values of patterns out of messages, with the compiled engine."""
+
+    def __init__(self, patterns: Iterable[ExclusivenessPattern]) -> None:
+        """Compile the patterns."""
+        self._patterns = tuple(patterns)
+        self._queries = SubscriptionSet()
+        for number, pattern in enumerate(self._patterns):
+            subject = "$n" if pattern.subject == "." else f"$n/{pattern.subject}"
+            query = f"for $n in {pattern.path.text} for $v in {subject} return <v>{{ string($v) }}</v>"
+            self._queries.add(str(number), query, namespaces=dict(pattern.path.namespaces))
+
+    def values(self, message: bytes) -> dict[ExclusivenessPattern, list[str]]:
+        """The values of each pattern that occurs, in document order.
+
+        Raises:
+            RejectedMessage: The message is malformed or over a limit.
+        """
+        results: dict[ExclusivenessPattern, list[str]] = {}
+        for delivery in self._queries.deliver(message):
+            # What the engine wrote.
+            read = ET.fromstring(b"<vs>" + delivery.payload + b"</vs>")  # noqa: S314
+            results[self._patterns[int(delivery.key)]] = [value.text or "" for value in read]
+        return results
+
+    def occur_once(self, sample: Iterable[bytes]) -> frozenset[ExclusivenessPattern]:
+        """The patterns that occur at most once in each message of a sample."""
+        often = {pattern for message in sample for pattern, values in self.values(message).items() if len(values) > 1}
+        return frozenset(self._patterns) - often
+
+
+def bound(patterns: int, occurrences: int, partitions: int) -> float:
+    """The largest share of partitions that a message can match, without don't care."""
+    return min(1.0, patterns * occurrences / partitions)
+
+
+def expected(patterns: int, occurrences: int, partitions: int) -> float:
+    """The share of partitions that a message matches, where values are spread evenly and independent."""
+    return 1 - (1 - 1 / partitions) ** (patterns * occurrences)
+
+
+# What to compare with, and where partitions go.
+
+
+def at_random(queries: int, count: int, seed: int = 1) -> list[int]:
+    """Each query in a partition drawn at random."""
+    random = Random(f"random partitions {seed}")  # noqa: S311 - reproducible, not secret
+    return [random.randrange(count) for _ in range(queries)]
+
+
+def clustered(structures: Sequence[str], count: int) -> list[int]:
+    """Queries of like structure together: in the order of their structures, cut into partitions of one size."""
+    order = sorted(range(len(structures)), key=lambda number: structures[number])
+    partition = [0] * len(structures)
+    for position, number in enumerate(order):
+        partition[number] = position * count // len(structures)
+    return partition
+
+
+def assign(nearest: Sequence[Counter[Address]], capacity: int) -> list[Address]:
+    """A broker for each partition: most queries stay at their nearest broker, no broker gets too many.
+
+    Greedy, the pair of partition and broker with most queries first.
+
+    Args:
+        nearest: By partition, how many of its queries have which broker as their nearest.
+        capacity: Queries that one broker may get. A partition that fits nowhere goes to the broker with most room.
+
+    Raises:
+        ImpossibleSetting: There is no broker.
+    """
+    remaining = dict.fromkeys(sorted({broker for counted in nearest for broker in counted}), capacity)
+    if nearest and not remaining:
+        raise ImpossibleSetting("brokers", 0, "at least 1")
+    pairs = [(-count, number, broker) for number, counted in enumerate(nearest) for broker, count in counted.items()]
+    placed: dict[int, Address] = {}
+    for _, number, broker in sorted(pairs):
+        size = sum(nearest[number].values())
+        if number not in placed and remaining[broker] >= size:
+            placed[number] = broker
+            remaining[broker] -= size
+    for number, counted in enumerate(nearest):
+        if number not in placed:
+            broker = max(remaining, key=lambda broker: (remaining[broker], -broker))
+            placed[number] = broker
+            remaining[broker] -= sum(counted.values())
+    return [placed[number] for number in range(len(nearest))]
+
+
+def moved(nearest: Sequence[Counter[Address]], placed: Sequence[Address]) -> int:
+    """How many queries are not at their nearest broker."""
+    return sum(sum(counted.values()) - counted[broker] for counted, broker in zip(nearest, placed, strict=True))

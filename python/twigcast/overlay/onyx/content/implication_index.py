@@ -1,0 +1,212 @@
+"""Finding, among many disjuncts, one that a given disjunct implies, without comparing it with each.
+
+Where *d* implies *e*, each path of *e* is implied by some path of *d*. Each *e* is filed under one of its paths, the
+longest. For a path of *d* the likely wider paths are written down: its prefixes, with all, some or none of their
+conditions, and what is left of these when leading steps are cut off behind a `//`. What is filed under one of them is
+then compared in full. Wider paths of other kinds (a name replaced by `*`) are filed under their last name as well, and
+few of those with the same last name are tried. So some implications are not found; that costs room, never a message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from twigcast.overlay.onyx.content.implication import disjunct_implies
+from twigcast.overlay.onyx.content.linear import LinearStep, path_of, steps_of
+from twigcast.overlay.onyx.messages import Disjunct, LinearPath
+
+#: Prefixes of a path that are tried, from the shortest, each with as many suffixes.
+_STEPS_MAX = 6
+#: Steps of what is tried from the middle of a path.
+_BETWEEN_MAX = 2
+#: Wider paths of unusual kinds that are tried for one name.
+_UNUSUAL_MAX = 4
+
+# A step as text: separator, name test, conditions. Nested brackets are left to the parser.
+_CONDITION = re.compile(r"""\[(?:[^\[\]"']|"[^"]*"|'[^']*')*\]""")
+_STEP = re.compile(rf"""(//?)([^/\[\]"']+)((?:{_CONDITION.pattern})*)""")
+
+
+#: A path as a key: its text alone where that says all.
+_Key: TypeAlias = str | LinearPath
+_Filed: TypeAlias = dict[tuple[str, _Key], dict[Disjunct, None]]
+
+#: Where disjuncts without paths are filed; no path has this text.
+_ALWAYS = ""
+
+
+class ImplicationIndex:
+    """Disjuncts, filed so that those which a given one implies are found."""
+
+    def __init__(self) -> None:
+        self._by_path: _Filed = {}
+        self._by_name: _Filed = {}
+
+    def add(self, disjunct: Disjunct) -> None:
+        """File a disjunct."""
+        home = _home(disjunct)
+        self._by_path.setdefault((disjunct.scope, _key(home)), {})[disjunct] = None
+        if _is_unusual(home):
+            self._by_name.setdefault((disjunct.scope, _last_name(home)), {})[disjunct] = None
+
+    def remove(self, disjunct: Disjunct) -> None:
+        """Take a disjunct out again."""
+        home = _home(disjunct)
+        _discard(self._by_path, (disjunct.scope, _key(home)), disjunct)
+        if _is_unusual(home):
+            _discard(self._by_name, (disjunct.scope, _last_name(home)), disjunct)
+
+    def implied_by(self, disjunct: Disjunct) -> Iterator[Disjunct]:
+        """The filed disjuncts, other than itself, that it is found to imply."""
+        scope, by_path = disjunct.scope, self._by_path
+        yield from by_path.get((scope, _ALWAYS), ())
+        for path in disjunct.paths:
+            for key in _wider(path):
+                for candidate in by_path.get((scope, key), ()):
+                    # What it is filed under is implied.
+                    if candidate != disjunct and (len(candidate.paths) == 1 or disjunct_implies(disjunct, candidate)):
+                        yield candidate
+        if self._by_name:
+            yield from self._unusual(disjunct)
+
+    def _unusual(self, disjunct: Disjunct) -> Iterator[Disjunct]:
+        names = {name for path in disjunct.paths for name in _names(path)} | {"*"}
+        for name in {_last_name(path) for path in disjunct.paths} | {"*"}:
+            filed = self._by_name.get((disjunct.scope, name), ())
+            for candidate in islice(filed, _UNUSUAL_MAX):
+                existing = all(names.issuperset(_names(path)) for path in candidate.paths)
+                if existing and candidate != disjunct and disjunct_implies(disjunct, candidate):
+                    yield candidate
+
+
+def _discard(filed: _Filed, key: tuple[str, _Key], disjunct: Disjunct) -> None:
+    position = filed[key]
+    del position[disjunct]
+    if not position:
+        del filed[key]
+
+
+def _home(disjunct: Disjunct) -> LinearPath:
+    return max(disjunct.paths, key=lambda path: (len(path.text), path), default=LinearPath(_ALWAYS))
+
+
+def _key(path: LinearPath) -> _Key:
+    return path if path.namespaces else path.text
+
+
+def _is_unusual(path: LinearPath) -> bool:
+    """Whether it is not what is left of a path without `*` and `//` by cutting."""
+    return "*" in path.text or "//" in path.text[1:]
+
+
+@lru_cache(maxsize=1 << 14)
+def _names(path: LinearPath) -> tuple[str, ...]:
+    return tuple(match[2] for match in _STEP.finditer(path.text))
+
+
+def _last_name(path: LinearPath) -> str:
+    names = _names(path)
+    return names[-1] if names else "*"
+
+
+@lru_cache(maxsize=1 << 12)
+def _wider(path: LinearPath) -> tuple[_Key, ...]:
+    """Likely paths that the path implies, itself among them."""
+    pieces = _pieces(path)
+    wider = map(_key, _from_steps(path)) if pieces is None else _from_text(pieces)
+    return tuple({_key(path), *wider})
+
+
+class _Piece(NamedTuple):
+    """A step as text."""
+
+    separator: str
+    name: str
+    conditions: tuple[str, ...]
+
+
+def _pieces(path: LinearPath) -> list[_Piece] | None:
+    """The steps as text; `None` where they are to be parsed."""
+    if path.namespaces:
+        # Which prefix a namespace has depends on what stands before it.
+        return None
+    results = list(_STEP.finditer(path.text))
+    if sum(len(match[0]) for match in results) != len(path.text):
+        return None
+    return [_Piece(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in results]
+
+
+def _from_text(pieces: list[_Piece]) -> Iterator[str]:
+    whole = [separator + name + "".join(conditions) for separator, name, conditions in pieces]
+    bare = [separator + name for separator, name, _ in pieces]
+    for start, end in _windows(len(pieces)):
+        last = end - 1
+        above = "".join(bare[start:end])
+        bodies = [above, "".join(whole[start:end]), "".join(whole[start:last]) + bare[last]]
+        conditions = pieces[last].conditions
+        if conditions:
+            bodies += [above + condition for condition in conditions]
+            bodies.append(above + "".join(conditions))
+        # A `//` in place of the leading `/`.
+        if pieces[start].separator == "/":
+            yield from ("/" + body for body in bodies)
+        if start == 0 or pieces[start].separator != "/":
+            yield from bodies
+
+
+def _windows(length: int) -> Iterator[tuple[int, int]]:
+    """Where a piece of the path begins and ends: all prefixes, all suffixes, what is short in between."""
+    shown = min(length, _STEPS_MAX)
+    for end in range(1, shown + 1):
+        yield from ((start, end) for start in range(end) if start == 0 or end == shown or end - start <= _BETWEEN_MAX)
+
+
+def _from_steps(path: LinearPath) -> Iterator[LinearPath]:
+    steps = steps_of(path)
+    bare = tuple(LinearStep(step.descendant, step.test) for step in steps)
+    for start, end in _windows(len(steps)):
+        last = steps[end - 1]
+        above = bare[start : end - 1]
+        of_last = [(), last.conditions, *((condition,) for condition in last.conditions)]
+        variants = [steps[start:end], (*steps[start : end - 1], bare[end - 1])]
+        variants += [(*above, last._replace(conditions=conditions)) for conditions in of_last]
+        for variant in variants:
+            yield path_of((variant[0]._replace(descendant=True), *variant[1:]))
+            if start == 0:
+                yield path_of(variant)
+
+
+def _any_may(_carrier: Disjunct, _disjunct: Disjunct) -> bool:
+    return True
+
+
+def kept_without_implied(
+    disjuncts: Iterable[Disjunct], may_carry: Callable[[Disjunct, Disjunct], bool] = _any_may
+) -> dict[Disjunct, Disjunct]:
+    """Absorption: each disjunct with the one that stands for it, itself or one that it implies.
+
+    The answer depends on the set alone.
+
+    Args:
+        disjuncts: The disjuncts.
+        may_carry: Whether the first may stand for the second, provided that it is implied.
+    """
+    carriers = ImplicationIndex()
+    stands_for: dict[Disjunct, Disjunct] = {}
+    for disjunct in sorted(disjuncts, key=_generality):
+        implied = carriers.implied_by(disjunct)
+        carrier = next((candidate for candidate in implied if may_carry(candidate, disjunct)), disjunct)
+        stands_for[disjunct] = carrier
+        if carrier == disjunct:
+            carriers.add(disjunct)
+    return stands_for
+
+
+def _generality(disjunct: Disjunct) -> tuple[int, int, str, list[LinearPath]]:
+    """Sorts those that others are likely to imply first."""
+    size = sum(len(path.text) for path in disjunct.paths)
+    return (len(disjunct.paths), size, disjunct.scope, sorted(disjunct.paths))

@@ -1,0 +1,247 @@
+"""Linear paths in parts, and their one canonical text.
+
+A linear path is a string of child and descendant steps with name tests; a step may carry conditions on the element
+alone: its attributes, its text, its string-value. Two linear paths that are the same up to prefixes, order of
+conditions and the side on which a constant stands have the same `LinearPath`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from twigcast.overlay.onyx.content.substitution import WithPrefixes
+from twigcast.overlay.onyx.messages import LinearPath
+from twigcast.query import (
+    NODE,
+    TEXT,
+    And,
+    Arithmetic,
+    Axis,
+    Compare,
+    ContextNode,
+    Expr,
+    Filtered,
+    FunctionCall,
+    Literal,
+    NameTest,
+    Negate,
+    Number,
+    Operator,
+    Or,
+    Path,
+    Root,
+    Step,
+    Union,
+    parse,
+)
+
+XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+
+
+class LinearStep(NamedTuple):
+    """One step of a linear path.
+
+    Attributes:
+        descendant: `//` in front of it rather than `/`.
+        test: Its name test.
+        conditions: What the element must satisfy by itself, each once, in canonical order.
+    """
+
+    descendant: bool
+    test: NameTest
+    conditions: tuple[Expr, ...] = ()
+
+
+Steps: TypeAlias = tuple[LinearStep, ...]
+
+#: `left op right` is `right FLIPPED[op] left`.
+FLIPPED = {
+    Operator.EQUAL: Operator.EQUAL,
+    Operator.NOT_EQUAL: Operator.NOT_EQUAL,
+    Operator.LESS: Operator.GREATER,
+    Operator.GREATER: Operator.LESS,
+    Operator.LESS_OR_EQUAL: Operator.GREATER_OR_EQUAL,
+    Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
+}
+
+#: Functions whose value at an element does not follow from the element alone.
+_NOT_LOCAL = frozenset({"position", "last", "id"})
+
+
+# Conditions.
+
+
+def is_local(expression: Expr) -> bool:
+    """Whether an expression speaks of the context element alone: its attributes, text, string-value and name."""
+    match expression:
+        case Literal() | Number():
+            return True
+        case Or(operands) | And(operands) | Union(operands):
+            return all(map(is_local, operands))
+        case Compare(_, left, right) | Arithmetic(_, left, right):
+            return is_local(left) and is_local(right)
+        case Negate(operand):
+            return is_local(operand)
+        case FunctionCall(function, arguments):
+            return function not in _NOT_LOCAL and all(map(is_local, arguments))
+        case Path(ContextNode(), steps):
+            return _is_local_path([step for step in steps if step != Step(Axis.SELF, NODE)])
+    return False
+
+
+def _is_local_path(steps: list[Step]) -> bool:
+    if not steps:
+        return True
+    *above, last = steps
+    own = last.axis is Axis.ATTRIBUTE or (last.axis is Axis.CHILD and last.test == TEXT)
+    own = own or (last.axis is Axis.SELF and isinstance(last.test, NameTest))
+    # Inside the predicates the context is the attribute or text, which has nothing but its value.
+    return own and not above and all(is_value_test(predicate) for predicate in last.predicates)
+
+
+def is_value_test(expression: Expr) -> bool:
+    """Whether a predicate on an attribute or text compares its value, and no position."""
+    if is_numeric(expression):
+        return False
+    paths = list(own_paths(expression))
+    return is_local(expression) and all(all(step == Step(Axis.SELF, NODE) for step in path.steps) for path in paths)
+
+
+def own_paths(expression: Expr) -> Iterable[Path]:
+    """The outermost paths of an expression."""
+    match expression:
+        case Path():
+            yield expression
+        case Or(operands) | And(operands) | Union(operands):
+            for operand in operands:
+                yield from own_paths(operand)
+        case Compare(_, left, right) | Arithmetic(_, left, right):
+            yield from own_paths(left)
+            yield from own_paths(right)
+        case Negate(operand):
+            yield from own_paths(operand)
+        case FunctionCall(_, arguments):
+            for argument in arguments:
+                yield from own_paths(argument)
+
+
+_NUMERIC_FUNCTIONS = frozenset(
+    {"last", "position", "count", "string-length", "number", "sum", "floor", "ceiling", "round"}
+)
+
+
+def is_numeric(expression: Expr) -> bool:
+    """Whether the value of an expression may be a number, so that as a predicate it is a position."""
+    match expression:
+        case Number() | Arithmetic() | Negate():
+            return True
+        case FunctionCall(function):
+            return function in _NUMERIC_FUNCTIONS
+        case Path(Filtered(primary), ()):
+            return is_numeric(primary)
+        case Path(start):
+            return not isinstance(start, Root | ContextNode | Filtered)
+    return False
+
+
+def canonical(condition: Expr) -> Expr:
+    """A local condition in canonical form: constants on the right, operands of `and` and `or` in order."""
+    match condition:
+        case Or(operands):
+            return _joined(Or, operands)
+        case And(operands):
+            return _joined(And, operands)
+        case FunctionCall(function, arguments) if function in ("not", "boolean"):
+            return FunctionCall(function, tuple(map(canonical, arguments)))
+        case Compare(operator, left, right) if _is_constant(left) and not _is_constant(right):
+            return Compare(FLIPPED[operator], _canonical_path(right), left)
+        case Compare(operator, left, right):
+            return Compare(operator, _canonical_path(left), right)
+    return _turned_out(_canonical_path(condition))
+
+
+def _joined(kind: type[Or] | type[And], operands: tuple[Expr, ...]) -> Expr:
+    flat: dict[str, Expr] = {}
+    for operand in map(canonical, operands):
+        parts = operand.operands if isinstance(operand, kind) else (operand,)
+        flat.update((sort_key(part), part) for part in parts)
+    ordered = tuple(flat[key] for key in sorted(flat))
+    return ordered[0] if len(ordered) == 1 else kind(ordered)
+
+
+def _is_constant(expression: Expr) -> bool:
+    return isinstance(expression, Literal | Number)
+
+
+def _canonical_path(expression: Expr) -> Expr:
+    """Without superfluous `.` steps."""
+    if not isinstance(expression, Path) or not isinstance(expression.start, ContextNode):
+        return expression
+    itself = Step(Axis.SELF, NODE)
+    kept = tuple(step for step in expression.steps if step != itself)
+    return Path(ContextNode(), kept or (itself,))
+
+
+def _turned_out(expression: Expr) -> Expr:
+    """`@a[. = 'v']` as `@a = 'v'`, and likewise for `text()`."""
+    match expression:
+        case Path(ContextNode(), (Step(axis, test, (Compare(operator, Path(ContextNode(), (only,)), right),)),)):
+            if axis is not Axis.SELF and only == Step(Axis.SELF, NODE) and _is_constant(right):
+                return Compare(operator, Path(ContextNode(), (Step(axis, test),)), right)
+    return expression
+
+
+def sort_key(expression: Expr) -> str:
+    """A text of an expression that does not depend on prefixes."""
+    return str(WithPrefixes(lambda namespace: f"{{{namespace}}}").expression(expression))
+
+
+def step_of(descendant: bool, test: NameTest, conditions: Iterable[Expr]) -> LinearStep:
+    """A step with its conditions in canonical form and order."""
+    by_key = {sort_key(condition): condition for condition in map(canonical, conditions)}
+    return LinearStep(descendant, test, tuple(by_key[key] for key in sorted(by_key)))
+
+
+# Text.
+
+
+@lru_cache(maxsize=1 << 16)
+def path_of(steps: Steps) -> LinearPath:
+    """The canonical text of a linear path, with canonical prefixes."""
+    prefixes: dict[str, str] = {}
+
+    def prefix_of(namespace: str) -> str:
+        if namespace == XML_NAMESPACE:
+            return "xml"
+        return prefixes.setdefault(namespace, f"n{len(prefixes) + 1}")
+
+    renamed = WithPrefixes(prefix_of)
+    text = ""
+    for step in steps:
+        text += ("//" if step.descendant else "/") + str(renamed.test(step.test))
+        text += "".join(f"[{renamed.expression(condition)}]" for condition in step.conditions)
+    return LinearPath(text, tuple((prefix, uri) for uri, prefix in prefixes.items()))
+
+
+@lru_cache(maxsize=1 << 16)
+def steps_of(path: LinearPath) -> Steps:
+    """A linear path in parts.
+
+    Raises:
+        QueryError: The text is no query.
+        ValueError: It is no linear path.
+    """
+    query = parse(path.text, dict(path.namespaces))
+    if not isinstance(query, Path) or not isinstance(query.start, Root) or not query.steps:
+        raise ValueError(f"{path.text} is not a linear path")
+    return tuple(_linear_step(step, path) for step in query.steps)
+
+
+def _linear_step(step: Step, path: LinearPath) -> LinearStep:
+    forward = step.axis in (Axis.CHILD, Axis.DESCENDANT_CHILD, Axis.DESCENDANT)
+    own = all(is_local(condition) and not is_numeric(condition) for condition in step.predicates)
+    if not forward or not isinstance(step.test, NameTest) or not own:
+        raise ValueError(f"{path.text} is not a linear path: {step}")
+    return step_of(step.axis is not Axis.CHILD, step.test, step.predicates)

@@ -1,0 +1,341 @@
+"""The routing table of one broker: who of its neighbours wants what, matched by the compiled engine.
+
+What a neighbour wants comes as `RoutingDelta`s, what the broker's own users want as subscriptions. From these, and from
+the broadcast trees, follows what the broker itself wants from each neighbour: a disjunct *d* from neighbour *n* for the
+messages of the roots whose tree leads to the broker by way of *n*, and below it to somebody who wants *d*. That is kept
+up to date one disjunct at a time (Diao 2005, section 7.3.2; the deltas are ours) and told to the neighbour as deltas.
+
+All conjunctions of all neighbours are in one engine table, each distinct path once. Its labels are triples of scope,
+neighbour and roots; a message makes some of them count (see `twigcast.overlay.onyx.content.routing_index`).
+
+A table is used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import NamedTuple
+
+from twigcast import _core
+from twigcast.limits import Limits
+from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.content.announcement import Announcement, AnnouncementDelta, Generalise, InterestCover, Roots
+from twigcast.overlay.onyx.content.generalise import generalise
+from twigcast.overlay.onyx.content.routing_index import RoutingIndex
+from twigcast.overlay.onyx.content.routing_query import aggregate
+from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, Root, RoutingDelta, RoutingQuery
+
+_NOWHERE: frozenset[Root] = frozenset()
+
+#: Conjunctions of one's own users among which those that are implied are looked for.
+_AGGREGATED_MAX = 200
+#: Conjunctions of one question.
+_ASKED_MAX = 5_000
+
+
+class BroadcastTrees(NamedTuple):
+    """The broadcast trees, as one broker sees them.
+
+    Attributes:
+        parent: By root, the neighbour towards it; the broker itself, and what cannot be reached, is left out.
+        children: By root, the neighbours that get its messages from the broker.
+    """
+
+    parent: Mapping[Root, Address]
+    children: Mapping[Root, frozenset[Address]]
+
+
+class _Towards(NamedTuple):
+    """The trees, seen from a neighbour that is the parent in some.
+
+    Attributes:
+        roots: Roots whose messages come from that neighbour.
+        through: By other neighbour, those of the roots whose messages are passed on to it.
+    """
+
+    roots: frozenset[Root]
+    through: Mapping[Address, frozenset[Root]]
+
+
+class RoutingTable:
+    """See the module's documentation."""
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        boxes_max: int | None = None,
+        generalise: Generalise = generalise,
+    ) -> None:
+        """An empty table.
+
+        Args:
+            limits: Of messages and paths.
+            boxes_max: Conjunctions and distinct paths that may be announced to one neighbour; more are generalised.
+            generalise: How (see `twigcast.overlay.onyx.content.generalise`).
+        """
+        self._limits = limits or Limits()
+        self._matching = RoutingIndex(self._limits)
+        self._boxes_max = boxes_max
+        self._generalise = generalise
+        self._absorb = InterestCover()
+        self._subscriptions: dict[Hashable, RoutingQuery] = {}
+        self._local: Counter[Disjunct] = Counter()
+        self._remote: dict[Address, dict[Disjunct, Roots]] = {}
+        self._wanting: dict[Disjunct, set[Address]] = {}
+        self._versions_in: dict[Address, int] = {}
+        self._versions_out: dict[Address, int] = {}
+        self._announcements: dict[Address, Announcement] = {}
+        self._dirty: dict[Address, set[Disjunct]] = {}
+        self._towards: dict[Address, _Towards] = {}
+
+    @property
+    def widened(self) -> int:
+        """How many paths of neighbours the engine refused; their conjunctions do without them, and so are wider."""
+        return self._matching.widened
+
+    # The broker's own users.
+
+    def subscribe(self, key: Hashable, query: RoutingQuery) -> None:
+        """Add a subscription's routing query, in place of the one that the key had."""
+        before = self._subscriptions.get(key, frozenset())
+        self._subscriptions[key] = query
+        self._count_local(query, before)
+
+    def unsubscribe(self, key: Hashable) -> bool:
+        """Remove a subscription; whether it was there."""
+        query = self._subscriptions.pop(key, None)
+        if query is None:
+            return False
+        self._count_local(frozenset(), query)
+        return True
+
+    def _count_local(self, come: RoutingQuery, gone: RoutingQuery) -> None:
+        for disjunct in come - gone:
+            self._local[disjunct] += 1
+            if self._local[disjunct] == 1:
+                self._mark(disjunct)
+        for disjunct in gone - come:
+            self._local[disjunct] -= 1
+            if not self._local[disjunct]:
+                del self._local[disjunct]
+                self._mark(disjunct)
+
+    def local(self, boxes_max: int | None = None) -> RoutingQuery:
+        """The routing query of the broker's own users, for `Recover`.
+
+        To find what is implied in a large one would take longer than what it saves in a question, and a question
+        with very many conjunctions costs everybody on its way: then it is for everything in their scopes.
+
+        Args:
+            boxes_max: Conjunctions and distinct paths that it may hold; `None`: any number.
+        """
+        if boxes_max is not None:
+            return frozenset(self._generalise(self._local, boxes_max).values())
+        if len(self._local) <= _AGGREGATED_MAX:
+            return aggregate(self._local)
+        if len(self._local) > _ASKED_MAX:
+            return frozenset(Disjunct(scope, frozenset()) for scope in {disjunct.scope for disjunct in self._local})
+        wide = {disjunct.scope for disjunct in self._local if not disjunct.paths}
+        return frozenset(one for one in self._local if not one.paths or one.scope not in wide)
+
+    # What neighbours want.
+
+    def apply(self, neighbour: Address, delta: RoutingDelta) -> bool:
+        """Take changes of what a neighbour wants.
+
+        Returns:
+            Whether they follow on what is known; if not, nothing changes and the neighbour is to begin again.
+        """
+        expected = self._versions_in.get(neighbour)
+        if delta.version != 0 and (expected is None or delta.version != expected):
+            return False
+        existing = self._remote.setdefault(neighbour, {})
+        if delta.version == 0:
+            kept = {disjunct for disjunct, _ in delta.interests}
+            for disjunct in [disjunct for disjunct in existing if disjunct not in kept]:
+                self._set_remote(neighbour, disjunct, _NOWHERE)
+        for disjunct in delta.unwanted:
+            self._set_remote(neighbour, disjunct, _NOWHERE)
+        for disjunct, roots in delta.interests:
+            self._set_remote(neighbour, disjunct, roots)
+        self._versions_in[neighbour] = delta.version + 1
+        return True
+
+    def forget(self, neighbour: Address) -> None:
+        """The link to a neighbour is gone: neither side knows anything of the other any more."""
+        for disjunct in list(self._remote.get(neighbour, ())):
+            self._set_remote(neighbour, disjunct, _NOWHERE)
+        for held in (self._remote, self._versions_in, self._versions_out, self._announcements, self._dirty):
+            held.pop(neighbour, None)
+
+    def remote(self, neighbour: Address) -> Mapping[Disjunct, Roots]:
+        """What a neighbour wants: disjuncts and the roots for whose messages they hold."""
+        return dict(self._remote.get(neighbour, {}))
+
+    def remote_count(self, neighbour: Address) -> int:
+        """How many disjuncts a neighbour wants."""
+        return len(self._remote.get(neighbour, ()))
+
+    def _set_remote(self, neighbour: Address, disjunct: Disjunct, roots: Roots) -> None:
+        existing = self._remote[neighbour]
+        before = existing.get(disjunct, _NOWHERE)
+        if before == roots:
+            return
+        if roots:
+            existing[disjunct] = roots
+            self._wanting.setdefault(disjunct, set()).add(neighbour)
+        else:
+            del existing[disjunct]
+            wanting = self._wanting[disjunct]
+            wanting.discard(neighbour)
+            if not wanting:
+                del self._wanting[disjunct]
+        self._matching.change(neighbour, disjunct, before, roots)
+        self._mark(disjunct, origin=neighbour)
+
+    # What is wanted from neighbours.
+
+    def set_trees(self, trees: BroadcastTrees) -> None:
+        """Take new broadcast trees."""
+        before, self._towards = self._towards, _seen_from_parents(trees)
+        for neighbour, dirty in self._dirty.items():
+            if before.get(neighbour) != self._towards.get(neighbour):
+                dirty.update(self._local, self._wanting, self._announcements[neighbour].interests)
+
+    def _mark(self, disjunct: Disjunct, origin: Address | None = None) -> None:
+        for neighbour, dirty in self._dirty.items():
+            if neighbour != origin:
+                dirty.add(disjunct)
+
+    def interests_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
+        """All that the broker wants from a neighbour, exactly, computed afresh."""
+        requested = {
+            disjunct: self._roots_from(neighbour, disjunct)
+            for disjunct in dict.fromkeys((*self._local, *self._wanting))
+        }
+        return {disjunct: roots for disjunct, roots in requested.items() if roots}
+
+    def _roots_from(self, neighbour: Address, disjunct: Disjunct) -> Roots:
+        towards = self._towards.get(neighbour)
+        if towards is None:
+            return _NOWHERE
+        if disjunct in self._local:
+            return EVERYWHERE
+        roots = _NOWHERE
+        for child in self._wanting.get(disjunct, ()):
+            through = towards.through.get(child)
+            if through:
+                own = self._remote[child][disjunct]
+                roots |= through if isinstance(own, str) else through & own
+        # More than is needed where a tree changes, and shorter: no message comes from there for another root.
+        return EVERYWHERE if len(roots) == len(towards.roots) else roots
+
+    def delta(self, neighbour: Address) -> RoutingDelta | None:
+        """What is to be told a neighbour since the last time; the first time, or after `begin_again`, everything.
+
+        Returns:
+            `None` where nothing has changed.
+        """
+        if neighbour not in self._announcements:
+            self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._absorb)
+            self._dirty[neighbour] = set()
+            changes = self._announcements[neighbour].update(self.interests_from(neighbour))
+            return self._numbered(neighbour, changes)
+        dirty, self._dirty[neighbour] = self._dirty[neighbour], set()
+        interests = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
+        existing = self._announcements[neighbour].interests
+        changed = {d: roots for d, roots in interests.items() if roots != existing.get(d, _NOWHERE)}
+        changes = self._announcements[neighbour].update(changed)
+        return self._numbered(neighbour, changes) if changes.interests or changes.unwanted else None
+
+    def begin_again(self, neighbour: Address) -> None:
+        """A neighbour has missed something: the next delta to it is the whole again."""
+        for held in (self._announcements, self._dirty, self._versions_out):
+            held.pop(neighbour, None)
+
+    def announced(self, neighbour: Address) -> Mapping[Disjunct, Roots]:
+        """What a neighbour has been told."""
+        announcement = self._announcements.get(neighbour)
+        return {} if announcement is None else dict(announcement.announced)
+
+    def tighten(self, neighbour: Address) -> RoutingDelta | None:
+        """Bring what a neighbour has been told to what it would be told if it were told everything now."""
+        announcement = self._announcements.get(neighbour)
+        changes = None if announcement is None else announcement.tighten()
+        return self._numbered(neighbour, changes) if changes and (changes.interests or changes.unwanted) else None
+
+    def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
+        version = self._versions_out.get(neighbour, 0)
+        self._versions_out[neighbour] = version + 1
+        return RoutingDelta(version, tuple(changes.interests.items()), tuple(changes.unwanted))
+
+    # Messages.
+
+    def route(self, message: bytes, scope: str, root: Root, among: Iterable[Address]) -> frozenset[Address]:
+        """The neighbours, of those given, that want a message.
+
+        Args:
+            message: XML.
+            scope: Whose message it is.
+            root: Its root.
+            among: Where it may go: the children in its root's tree.
+
+        Raises:
+            RejectedMessage: The message is malformed or over a limit: it cannot be said who wants it.
+        """
+        return self._matching.route(message, scope, root, frozenset(among))
+
+    def route_stream(
+        self,
+        stream: bytes,
+        dictionary: _core.NameDictionary | None,
+        scope: str,
+        root: Root,
+        among: Iterable[Address],
+    ) -> frozenset[Address]:
+        """Like `route`, for a message that comes as an element stream.
+
+        Raises:
+            RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
+        """
+        return self._matching.route_stream(stream, dictionary, scope, root, frozenset(among))
+
+    def holding(self, message: bytes, scope: str, root: Root) -> dict[Address, list[Disjunct]]:
+        """Why a message goes where it goes: the disjuncts of each neighbour that it satisfies."""
+        holding = self._matching.holding(message)
+        return {
+            neighbour: [
+                disjunct
+                for disjunct, roots in requested.items()
+                if disjunct.scope == scope and disjunct.paths in holding and (isinstance(roots, str) or root in roots)
+            ]
+            for neighbour, requested in self._remote.items()
+        }
+
+    def statistics(self) -> dict[str, int]:
+        """Counts and byte sizes."""
+        counts = {
+            "subscriptions": len(self._subscriptions),
+            "local_disjuncts": len(self._local),
+            "remote_disjuncts": sum(map(len, self._remote.values())),
+            "announced_disjuncts": sum(len(each.announced) for each in self._announcements.values()),
+            "widened_paths": self.widened,
+        }
+        return counts | {f"engine_{name}": count for name, count in self._matching.statistics().items()}
+
+
+def _seen_from_parents(trees: BroadcastTrees) -> dict[Address, _Towards]:
+    roots: dict[Address, set[Root]] = {}
+    through: dict[Address, dict[Address, set[Root]]] = {}
+    for root, parent in trees.parent.items():
+        roots.setdefault(parent, set()).add(root)
+        passed_on = through.setdefault(parent, {})
+        for child in trees.children.get(root, ()):
+            passed_on.setdefault(child, set()).add(root)
+    return {
+        parent: _Towards(
+            frozenset(roots[parent]), {child: frozenset(passed) for child, passed in through[parent].items()}
+        )
+        for parent in roots
+    }

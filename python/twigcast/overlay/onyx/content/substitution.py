@@ -1,0 +1,122 @@
+"""Expressions with something in them replaced: prefixes, or where paths start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twigcast.query import (
+    NODE,
+    And,
+    Arithmetic,
+    Axis,
+    Compare,
+    ContextNode,
+    Expr,
+    Filtered,
+    FunctionCall,
+    KindTest,
+    NameTest,
+    Negate,
+    Or,
+    Path,
+    PathStart,
+    Step,
+    Union,
+    Variable,
+)
+
+
+class _Rewriting:
+    """Goes through an expression in the order of its text; leaves it as it is."""
+
+    def test(self, test: NameTest | KindTest) -> NameTest | KindTest:
+        """A node test."""
+        return test
+
+    def start(self, start: PathStart) -> PathStart:
+        """Where a path starts."""
+        if isinstance(start, Filtered):
+            return Filtered(self.expression(start.primary), tuple(map(self.predicate, start.predicates)))
+        return start
+
+    def predicate(self, expression: Expr) -> Expr:
+        """A predicate, whose context is another than that of the path."""
+        return self.expression(expression)
+
+    def expression(self, expression: Expr) -> Expr:
+        """Any expression."""
+        match expression:
+            case Path(start, steps):
+                return Path(self.start(start), tuple(map(self._step, steps)))
+            case Or(operands):
+                return Or(tuple(map(self.expression, operands)))
+            case And(operands):
+                return And(tuple(map(self.expression, operands)))
+            case Union(operands):
+                return Union(tuple(map(self.expression, operands)))
+            case Compare(operator, left, right):
+                return Compare(operator, self.expression(left), self.expression(right))
+            case Arithmetic(operator, left, right):
+                return Arithmetic(operator, self.expression(left), self.expression(right))
+            case Negate(operand):
+                return Negate(self.expression(operand))
+            case FunctionCall(function, arguments):
+                return FunctionCall(function, tuple(map(self.expression, arguments)))
+        return expression
+
+    def _step(self, step: Step) -> Step:
+        return Step(step.axis, self.test(step.test), tuple(map(self.predicate, step.predicates)))
+
+
+class WithPrefixes(_Rewriting):
+    """Other prefixes; these are asked for in the order in which the text needs them."""
+
+    def __init__(self, prefix_of: Callable[[str], str]) -> None:
+        self._prefix_of = prefix_of
+
+    def test(self, test: NameTest | KindTest) -> NameTest | KindTest:
+        """A node test, with its prefix if it has a namespace."""
+        if isinstance(test, KindTest) or not test.namespace:
+            return test
+        return self.name(test)
+
+    def name(self, test: NameTest) -> NameTest:
+        """A name test with its prefix."""
+        return NameTest(test.local, test.namespace, self._prefix_of(test.namespace)) if test.namespace else test
+
+
+class WithVariables(_Rewriting):
+    """Other names for variables; those without one are marked as unknown."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def start(self, start: PathStart) -> PathStart:
+        """Where a path starts: a variable by its new name."""
+        if isinstance(start, Variable):
+            # No query can use this name.
+            return Variable(self._names.get(start.name, f"?{start.name}"))
+        return super().start(start)
+
+
+class AtVariable(_Rewriting):
+    """A variable in place of the context node."""
+
+    def __init__(self, variable: str) -> None:
+        self._variable = variable
+
+    def start(self, start: PathStart) -> PathStart:
+        """Where a path starts: the variable for the context node."""
+        return Variable(self._variable) if isinstance(start, ContextNode) else super().start(start)
+
+    def predicate(self, expression: Expr) -> Expr:
+        """A predicate, which stays."""
+        return expression
+
+    def expression(self, expression: Expr) -> Expr:
+        """Any expression, without the `.` steps that a variable needs no more."""
+        rewritten = super().expression(expression)
+        if isinstance(rewritten, Path) and isinstance(rewritten.start, Variable):
+            itself = Step(Axis.SELF, NODE)
+            return Path(rewritten.start, tuple(step for step in rewritten.steps if step != itself))
+        return rewritten

@@ -1,0 +1,249 @@
+"""Dependency-aware priority scheduling of the operators of one broker's plan (Diao 2005, section 7.4.1).
+
+One plan holds all that a broker does with a message: the routing queries of its links, the transformation queries of
+its links, its users' queries; parts that they share are there once. An operator runs when its inputs have finished. Of
+those that can run, the one that matters most for getting the message on its way runs first:
+
+* *high*: operators that contribute to a routing query;
+* *medium*: others that contribute to a transformation query. These are *dependent*: one may run only when a
+  transformation query that it contributes to is needed, which is when the routing query of its link has succeeded;
+* *low*: the rest, which serve the broker's own users.
+
+One queue a class, first come first served; a dependent operator whose condition is not true yet stands in a wait queue.
+So work for the broker's own users never delays a message on its way, and nothing is transformed for a link that does
+not get the message.
+
+The thesis discards the wait queue at the end of a message. An operator in it may be needed by users' queries as well,
+which must not go without it: when no high operator is left, so that routing is decided, it is served as a low one.
+
+:class:`Plan` is the readable form over single operators. The compiled engine decides whole stages at a time;
+:func:`process` is the same rule there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol, TypeAlias
+
+from twigcast.answers import Deliveries
+from twigcast.overlay.core import Address
+
+#: Name of an operator.
+Name: TypeAlias = Hashable
+
+
+class Priority(IntEnum):
+    """The classes of operators, the most urgent first."""
+
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+
+class Operator(NamedTuple):
+    """An operator of the plan.
+
+    Attributes:
+        name: Tells it from others.
+        inputs: Operators that must have finished before.
+        routes: Links whose routing query it decides when it finishes with success.
+        transforms: Links whose transformation query ends at it.
+        serves: Whether a user's query ends at it.
+        run: What it does, given the results of its inputs; its result is true where it succeeded.
+    """
+
+    name: Name
+    inputs: tuple[Name, ...]
+    run: Callable[[Sequence[object]], object]
+    routes: frozenset[Address] = frozenset()
+    transforms: frozenset[Address] = frozenset()
+    serves: bool = False
+
+
+class _Contributes(NamedTuple):
+    """What an operator contributes to, by itself or through others."""
+
+    routes: frozenset[Address]
+    transforms: frozenset[Address]
+    serves: bool
+
+    @property
+    def priority(self) -> Priority:
+        if self.routes:
+            return Priority.HIGH
+        return Priority.MEDIUM if self.transforms else Priority.LOW
+
+
+class Plan:
+    """Operators and who needs them."""
+
+    def __init__(self, operators: Iterable[Operator]) -> None:
+        """Take the operators, each after its inputs.
+
+        Raises:
+            ValueError: An operator comes before one of its inputs, or twice.
+        """
+        self.operators: dict[Name, Operator] = {}
+        self.consumers: dict[Name, list[Name]] = {}
+        for operator in operators:
+            if operator.name in self.operators or any(name not in self.operators for name in operator.inputs):
+                raise ValueError(f"operator {operator.name!r} is there already, or comes before an input")
+            self.operators[operator.name] = operator
+            self.consumers[operator.name] = []
+            for name in dict.fromkeys(operator.inputs):
+                self.consumers[name].append(operator.name)
+        self._contributes: dict[Name, _Contributes] = {}
+        for name in reversed(self.operators):
+            operator = self.operators[name]
+            below = [self._contributes[consumer] for consumer in self.consumers[name]]
+            self._contributes[name] = _Contributes(
+                operator.routes.union(*(each.routes for each in below)),
+                operator.transforms.union(*(each.transforms for each in below)),
+                operator.serves or any(each.serves for each in below),
+            )
+
+    def priority(self, name: Name) -> Priority:
+        """The class of an operator."""
+        return self._contributes[name].priority
+
+    def transforms(self, name: Name) -> frozenset[Address]:
+        """The links whose transformation an operator contributes to."""
+        return self._contributes[name].transforms
+
+    def serves(self, name: Name) -> bool:
+        """Whether an operator contributes to a user's query."""
+        return self._contributes[name].serves
+
+    def execute(self) -> Execution:
+        """Begin with a message."""
+        return Execution(self)
+
+
+class Execution:
+    """One message on its way through a plan.
+
+    Attributes:
+        selected: Links whose routing query has succeeded so far.
+        results: Results of the operators that have run.
+        order: These operators, in the order in which they ran.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Queue the operators without inputs."""
+        self._plan = plan
+        self.selected: set[Address] = set()
+        self.results: dict[Name, object] = {}
+        self.order: list[Name] = []
+        self._missing = {name: len(set(operator.inputs)) for name, operator in plan.operators.items()}
+        self._queues: dict[Priority, deque[Name]] = {priority: deque() for priority in Priority}
+        self._waiting: deque[Name] = deque()
+        self._high_left = sum(plan.priority(name) is Priority.HIGH for name in plan.operators)
+        for name, missing in self._missing.items():
+            if not missing:
+                self._enqueue(name)
+
+    def ready(self) -> dict[Priority, tuple[Name, ...]]:
+        """The operators that may run now, by class."""
+        return {priority: tuple(queue) for priority, queue in self._queues.items()}
+
+    def step(self) -> Name | None:
+        """Run the next operator; `None` if there is none."""
+        queue = next((queue for queue in self._queues.values() if queue), None)
+        if queue is None:
+            return None
+        name = queue.popleft()
+        operator = self._plan.operators[name]
+        self.order.append(name)
+        self.results[name] = operator.run([self.results[supplied] for supplied in operator.inputs])
+        if self.results[name]:
+            self.selected |= operator.routes
+        self._high_left -= self._plan.priority(name) is Priority.HIGH
+        for consumer in self._plan.consumers[name]:
+            self._missing[consumer] -= 1
+            if not self._missing[consumer]:
+                self._enqueue(consumer)
+        self._review_waiting()
+        return name
+
+    def run(self) -> Execution:
+        """Run all operators that are needed; those still waiting then are not."""
+        while self.step() is not None:
+            pass
+        self._waiting.clear()
+        return self
+
+    def _enqueue(self, name: Name) -> None:
+        priority = self._plan.priority(name)
+        if priority is Priority.MEDIUM and not self._plan.transforms(name) & self.selected:
+            self._waiting.append(name)
+        else:
+            self._queues[priority].append(name)
+        if not self._high_left:
+            self._review_waiting()
+
+    def _review_waiting(self) -> None:
+        still: deque[Name] = deque()
+        for name in self._waiting:
+            if self._plan.transforms(name) & self.selected:
+                self._queues[Priority.MEDIUM].append(name)
+            elif not self._high_left and self._plan.serves(name):
+                self._queues[Priority.LOW].append(name)
+            else:
+                still.append(name)
+        self._waiting = still
+
+
+# The same rule over the compiled engine.
+
+
+class Forward(NamedTuple):
+    """Send this to a neighbour."""
+
+    neighbour: Address
+    body: bytes
+
+
+class Local(NamedTuple):
+    """The results for the broker's own users."""
+
+    deliveries: Deliveries
+
+
+class Transforms(Protocol):
+    """What is done to a message on a link (see `twigcast.overlay.onyx.content.restructuring.Transformation`)."""
+
+    def run(self, message: bytes) -> bytes | None:
+        """The transformed message; `None` where nothing of it is wanted."""
+        ...
+
+
+def process(
+    message: bytes,
+    route: Callable[[bytes], Iterable[Address]],
+    transformations: Mapping[Address, Transforms],
+    deliver: Callable[[bytes], Deliveries],
+) -> Iterator[Forward | Local]:
+    """What a broker does with a message, the most urgent first; what comes later is computed when it is asked for.
+
+    Routing is decided first; what goes out as it is, goes out before anything is transformed; only for selected links
+    is anything transformed; the broker's own users come last.
+
+    Args:
+        message: XML.
+        route: The neighbours that get it.
+        transformations: What is done to it on the way to a neighbour.
+        deliver: The results for the broker's own users.
+
+    Raises:
+        RejectedMessage: The message is malformed or over a limit.
+    """
+    selected = sorted(route(message))
+    transformed = [neighbour for neighbour in selected if neighbour in transformations]
+    yield from (Forward(neighbour, message) for neighbour in selected if neighbour not in transformations)
+    for neighbour in transformed:
+        body = transformations[neighbour].run(message)
+        if body is not None:
+            yield Forward(neighbour, body)
+    yield Local(deliver(message))

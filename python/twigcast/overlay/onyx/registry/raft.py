@@ -1,0 +1,408 @@
+"""A log replicated among a few nodes: Raft (Ongaro and Ousterhout, USENIX ATC 2014), sections 5.1 to 5.4, 7 and 8.
+
+One node leads in each term, chosen by a majority; it alone appends commands, and an entry that a majority holds is
+committed and never lost. Commands carry the name of their request, and a request that was carried out is answered again
+from its reply, so that clients may repeat what was not answered. The set of nodes is fixed.
+
+When the log has grown long, a node keeps what the machine has become in its place (a *snapshot*), and of the log only
+the latest entries, for nodes that are a little behind. One that was away for longer gets the snapshot, in pieces.
+
+Election times would be random; here they follow from address and term, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+from twigcast.overlay.core import Address, LinkSettings, ProtocolNode
+from twigcast.overlay.onyx.registry.raft_log import (
+    Append,
+    Appended,
+    Applied,
+    Install,
+    Installed,
+    LogEntry,
+    LogSnapshot,
+    NotLeading,
+    PersistentState,
+    RequestApplied,
+    RequestVote,
+    Restored,
+    StateMachine,
+    Vote,
+)
+
+#: Entries that a log may hold; then half of them, those that were carried out first, are dropped.
+ENTRIES_MAX = 2_000
+#: Replies that are remembered: of this many requests the latest, none is carried out twice.
+REPLIES_MAX = 10_000
+#: Characters of a snapshot in one message.
+PIECE_CHARACTERS = 1 << 18
+#: Entries in one message...
+_ENTRIES_MAX = 64
+#: ... and characters of their commands, except that there is always one.
+_CHARACTERS_MAX = 1 << 20
+
+
+class _Arriving(NamedTuple):
+    """A snapshot of which not all pieces are here yet."""
+
+    number: int
+    term: int
+    size: int
+    text: str
+
+
+class RaftNode(ProtocolNode):
+    """One of the nodes.
+
+    Args:
+        address: Its own.
+        members: All of them, its own included.
+        machine: A fresh one.
+        durable: What it has kept.
+        beat: Seconds between two messages of a leader; elections begin after five to ten without.
+        entries_max: Entries that the log may hold.
+    """
+
+    __slots__ = (
+        "_arriving",
+        "_installing",
+        "applied",
+        "beat",
+        "committed",
+        "durable",
+        "entries_max",
+        "last_contact",
+        "leader",
+        "machine",
+        "matched",
+        "members",
+        "replies",
+        "role",
+        "upcoming",
+        "votes",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        address: Address,
+        members: Sequence[Address],
+        machine: StateMachine,
+        durable: PersistentState,
+        beat: float = 0.1,
+        entries_max: int = ENTRIES_MAX,
+    ) -> None:
+        super().__init__(address, LinkSettings())
+        self.members = tuple(members)
+        self.machine = machine
+        self.durable = durable
+        self.beat = beat
+        self.entries_max = entries_max
+        self.role = "follower"
+        self.leader: Address | None = None
+        self.committed = self.applied = durable.snapshot.number
+        self.last_contact = 0.0
+        self.votes: set[Address] = set()
+        self.upcoming: dict[Address, int] = {}
+        self.matched: dict[Address, int] = {}
+        self.replies: dict[Hashable, Any] = {}
+        self.waiting: set[Hashable] = set()
+        self._installing: dict[Address, tuple[int, int, float]] = {}
+        """By member: which snapshot it is being given, from where on, and when a piece was sent last."""
+        self._arriving: _Arriving | None = None
+        if durable.snapshot.number:
+            self._restore(durable.snapshot)
+        self._await_election()
+
+    # What clients want.
+
+    def request(self, request: Hashable, command: Any) -> None:
+        """Take a client's command; `RequestApplied` or `NotLeading` answers it, or nothing: then repeat it."""
+        if self.role != "leader":
+            self.deliver(NotLeading(request, self.leader))
+            return
+        if request in self.replies:
+            self.deliver(RequestApplied(request, self.replies[request]))
+            return
+        self.waiting.add(request)
+        durable = self.durable
+        if all(entry.request != request for entry in durable.log[self.applied - durable.base :]):
+            self._append(request, command)
+
+    def _append(self, request: Hashable, command: Any) -> None:
+        self.durable.log.append(LogEntry(self.durable.term, request, command))
+        self._commit()
+        self._tell_all()
+
+    # Elections.
+
+    def _patience(self) -> float:
+        """Five to ten beats, by address and term."""
+        mixed = ((self.address + 1) * 0x9E3779B1 ^ (self.durable.term + 1) * 0x85EBCA77) >> 5 & 0xFFFF
+        return self.beat * (5 + 5 * mixed / 0xFFFF)
+
+    def _await_election(self) -> None:
+        self.set_timer(self._patience(), ("election", self.durable.term))
+
+    def on_timer(self, timer: Hashable) -> None:
+        """Time for an election, or to be heard."""
+        match timer:
+            case ("election", _):
+                if self.role != "leader" and self.now - self.last_contact >= self._patience() * 0.99:
+                    self._stand()
+                self._await_election()
+            case ("beat", term):
+                if self.role == "leader" and term == self.durable.term:
+                    self._tell_all()
+                    self.set_timer(self.beat, timer)
+
+    def _stand(self) -> None:
+        self.durable.term += 1
+        self.durable.voted_for = self.address
+        self.role, self.leader, self.last_contact = "candidate", None, self.now
+        self.votes = {self.address}
+        for member in self._others():
+            self.send(member, RequestVote(self.durable.term, *self._last()))
+        self._count_votes()
+
+    def _last(self) -> tuple[int, int]:
+        last = self.durable.last
+        return last, self.durable.term_at(last)
+
+    def _others(self) -> list[Address]:
+        return [member for member in self.members if member != self.address]
+
+    def _count_votes(self) -> None:
+        if self.role == "candidate" and 2 * len(self.votes) > len(self.members):
+            self.role, self.leader = "leader", self.address
+            self.upcoming = dict.fromkeys(self._others(), self.durable.last + 1)
+            self.matched = dict.fromkeys(self._others(), 0)
+            self._installing.clear()
+            # Entries of former terms are committed by one of this term (section 5.4.2).
+            self._append(None, None)
+            self.set_timer(self.beat, ("beat", self.durable.term))
+
+    def _step_down(self, term: int) -> None:
+        if term > self.durable.term:
+            self.durable.term, self.durable.voted_for = term, None
+            self.role, self.leader = "follower", None
+            self.waiting.clear()
+
+    def on_request_vote(self, sender: Address, request: RequestVote) -> None:
+        """Vote for a candidate of this term whose log is not older, once."""
+        self._step_down(request.term)
+        durable = self.durable
+        index, term = self._last()
+        is_granted = (
+            request.term == durable.term
+            and durable.voted_for in (None, sender)
+            and (request.last_term, request.last_index) >= (term, index)
+        )
+        if is_granted:
+            durable.voted_for = sender
+            self.last_contact = self.now
+        self.send(sender, Vote(durable.term, is_granted))
+
+    def on_vote(self, sender: Address, vote: Vote) -> None:
+        """A vote for this node, or not."""
+        self._step_down(vote.term)
+        if vote.is_granted and vote.term == self.durable.term:
+            self.votes.add(sender)
+            self._count_votes()
+
+    # Replication.
+
+    def _tell_all(self) -> None:
+        for member in self._others():
+            self._tell(member)
+
+    def _tell(self, member: Address) -> None:
+        durable, before = self.durable, self.upcoming[member] - 1
+        if before < durable.base:
+            self._install(member)
+            return
+        start = before - durable.base
+        entries = _fitting(durable.log[start : start + _ENTRIES_MAX])
+        self.send(member, Append(durable.term, before, durable.term_at(before), entries, self.committed))
+
+    def on_append(self, sender: Address, append: Append) -> None:
+        """Take the leader's entries, where they follow on what is here."""
+        if not self._follow(sender, append.term):
+            self.send(sender, Appended(self.durable.term, False, 0))
+            return
+        durable, before, entries = self.durable, append.before, append.entries
+        if before < durable.base:
+            # What is no longer in the log was carried out, so it is the same as there.
+            entries, before = entries[durable.base - before :], durable.base
+        elif before > durable.last or durable.term_at(before) != append.before_term:
+            self.send(sender, Appended(durable.term, False, self._may_agree(before)))
+            return
+        for index, entry in enumerate(entries, before + 1):
+            if index <= durable.last and durable.term_at(index) != entry.term:
+                del durable.log[index - durable.base - 1 :]
+            if index > durable.last:
+                durable.log.append(entry)
+        upto = append.before + len(append.entries)
+        self.committed = max(self.committed, min(append.committed, upto))
+        self._apply()
+        self.send(sender, Appended(durable.term, True, upto))
+
+    def _follow(self, sender: Address, term: int) -> bool:
+        """Somebody says that it leads in a term; whether it does, as far as is known."""
+        self._step_down(term)
+        if term < self.durable.term:
+            return False
+        self.role, self.leader, self.last_contact = "follower", sender, self.now
+        return True
+
+    def _may_agree(self, before: int) -> int:
+        """What a leader is to try next: before all that is here of the term that does not agree."""
+        durable = self.durable
+        agreed = min(before - 1, durable.last)
+        while durable.base < agreed < before <= durable.last and durable.term_at(agreed) == durable.term_at(before):
+            agreed -= 1
+        return max(agreed, self.committed)
+
+    def on_appended(self, sender: Address, answer: Appended) -> None:
+        """A follower holds more, or its log does not agree."""
+        self._step_down(answer.term)
+        if self.role != "leader" or answer.term != self.durable.term:
+            return
+        if answer.is_taken:
+            self._holds(sender, answer.upto)
+        elif answer.upto + 1 < self.upcoming[sender]:
+            self.upcoming[sender] = max(answer.upto, self.matched[sender]) + 1
+            self._tell(sender)
+
+    def _holds(self, member: Address, upto: int) -> None:
+        self.matched[member] = max(self.matched[member], upto)
+        self.upcoming[member] = max(self.upcoming[member], self.matched[member] + 1)
+        self._commit()
+        if self.upcoming[member] <= self.durable.last:
+            self._tell(member)
+
+    def _commit(self) -> None:
+        """What a majority holds is committed, if it is of this term."""
+        held = sorted([self.durable.last, *self.matched.values()], reverse=True)
+        index = held[len(self.members) // 2]
+        if index > self.committed and self.durable.term_at(index) == self.durable.term:
+            self.committed = index
+            self._apply()
+
+    def _apply(self) -> None:
+        while self.applied < self.committed:
+            self.applied += 1
+            entry = self.durable.log[self.applied - self.durable.base - 1]
+            if entry.request is None:
+                continue
+            if entry.request not in self.replies:
+                reply = self.replies[entry.request] = self.machine.apply(self.applied, entry.command)
+                if len(self.replies) > REPLIES_MAX:
+                    del self.replies[next(iter(self.replies))]
+                self.deliver(Applied(self.applied, entry.command, reply))
+            if entry.request in self.waiting:
+                self.waiting.discard(entry.request)
+                self.deliver(RequestApplied(entry.request, self.replies[entry.request]))
+        if len(self.durable.log) > self.entries_max:
+            self._shorten()
+
+    # Snapshots.
+
+    def _shorten(self) -> None:
+        """Keep what the machine has become, and of the entries that made it the latest alone."""
+        durable = self.durable
+        base = min(self.applied, durable.last - self.entries_max // 2)
+        if base <= durable.base:
+            return
+        text = json.dumps([self.machine.state(), list(self.replies.items())])
+        durable.snapshot = LogSnapshot(self.applied, durable.term_at(self.applied), text)
+        base_term = durable.term_at(base)
+        del durable.log[: base - durable.base]
+        durable.base, durable.base_term = base, base_term
+
+    def _restore(self, snapshot: LogSnapshot) -> None:
+        state, replies = json.loads(snapshot.text)
+        self.machine.restore(state)
+        self.replies = dict(replies)
+        self.committed = self.applied = snapshot.number
+
+    def _install(self, member: Address) -> None:
+        """Send a piece of the snapshot, unless one was sent a moment ago."""
+        snapshot = self.durable.snapshot
+        index, position, sent_at = self._installing.get(member, (0, 0, -math.inf))
+        if index != snapshot.number:
+            position, sent_at = 0, -math.inf
+        if self.now - sent_at < 0.9 * self.beat:
+            return
+        self._installing[member] = snapshot.number, position, self.now
+        piece = snapshot.text[position : position + PIECE_CHARACTERS]
+        size = len(snapshot.text)
+        self.send(member, Install(self.durable.term, snapshot.number, snapshot.term, position, piece, size))
+
+    def on_install(self, sender: Address, install: Install) -> None:
+        """A piece of the leader's snapshot: entries that are missing here are gone there."""
+        if not self._follow(sender, install.term):
+            self.send(sender, Installed(self.durable.term, 0, 0))
+            return
+        if install.number <= self.committed:
+            self._arriving = None
+            self.send(sender, Installed(self.durable.term, install.number, install.size))
+            return
+        arriving = self._arriving
+        named = (install.number, install.number_term, install.size)
+        if arriving is None or (arriving.number, arriving.term, arriving.size) != named:
+            arriving = _Arriving(*named, "")
+        if install.offset == len(arriving.text):
+            arriving = arriving._replace(text=arriving.text + install.piece)
+        self._arriving = arriving
+        if len(arriving.text) >= arriving.size:
+            self._take_over(LogSnapshot(arriving.number, arriving.term, arriving.text))
+        self.send(sender, Installed(self.durable.term, install.number, len(arriving.text)))
+
+    def _take_over(self, snapshot: LogSnapshot) -> None:
+        durable, index = self.durable, snapshot.number
+        self._arriving = None
+        # Entries behind it stay where they follow on it (section 7).
+        follows = index <= durable.last and durable.term_at(index) == snapshot.term
+        durable.log[:] = durable.log[index - durable.base :] if follows else []
+        durable.base, durable.base_term, durable.snapshot = index, snapshot.term, snapshot
+        self._restore(snapshot)
+        self.deliver(Restored(index))
+
+    def on_installed(self, sender: Address, answer: Installed) -> None:
+        """A follower has got a piece of the snapshot, or all of it."""
+        self._step_down(answer.term)
+        index, _, _ = self._installing.get(sender, (0, 0, 0.0))
+        if self.role != "leader" or answer.term != self.durable.term or answer.number != index:
+            return
+        if index == self.durable.snapshot.number and answer.upto < len(self.durable.snapshot.text):
+            self._installing[sender] = index, answer.upto, -math.inf
+            self._install(sender)
+            return
+        del self._installing[sender]
+        if index == self.durable.snapshot.number:
+            self._holds(sender, index)
+
+    handlers = {  # noqa: RUF012 - never changed
+        RequestVote: on_request_vote,
+        Vote: on_vote,
+        Append: on_append,
+        Appended: on_appended,
+        Install: on_install,
+        Installed: on_installed,
+    }
+
+
+def _fitting(entries: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
+    """As many of the entries as go into one message."""
+    size = 0
+    for count, entry in enumerate(entries):
+        size += len(entry.command) if isinstance(entry.command, str) else 0
+        if count and size > _CHARACTERS_MAX:
+            return tuple(entries[:count])
+    return tuple(entries)

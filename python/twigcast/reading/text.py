@@ -1,0 +1,51 @@
+"""Text and bytes: messages in whatever form they are handed over, and strings that are no text."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from twigcast.errors import MalformedMessage, SourceError
+
+MessageLike = bytes | bytearray | memoryview | str | os.PathLike[str]
+"""A message: bytes, decoded text (whose encoding declaration no longer counts), or the path of a file."""
+
+NO_CHARACTER: Final = "half of a surrogate pair is no character"
+
+
+def half_pair(text: str) -> int | None:
+    """Where a string has half of a surrogate pair, from 0."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+_DECLARED_ENCODING = re.compile(r"""\A(<\?xml\s+version\s*=\s*["'][^"']*["'])(\s+encoding\s*=\s*(?:"[^"]*"|'[^']*'))""")
+
+
+def as_bytes(message: MessageLike) -> bytes:
+    """A message as bytes.
+
+    Text has no encoding any more, so a declared one is blanked; lines and columns stay what they are.
+    """
+    if isinstance(message, bytes):
+        return message
+    if isinstance(message, str):
+        text = _DECLARED_ENCODING.sub(lambda result: result[1] + " " * len(result[2]), message, count=1)
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            line = text.count("\n", 0, error.start) + 1
+            column = error.start - text.rfind("\n", 0, error.start)
+            raise MalformedMessage(line, column, NO_CHARACTER) from None
+    if isinstance(message, bytearray | memoryview):
+        return bytes(message)
+    path = os.fspath(message)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise SourceError(path, f"it cannot be read: {error.strerror}") from None

@@ -1,0 +1,201 @@
+"""Sending without a task for each time: order, back-pressure and errors are those of ``await send(...)``."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twigcast.broker.api.connection import Connection
+from twigcast.broker.api.stream import EventStream
+
+
+class Gate:
+    """Sends like a server's: at once while it is open, later otherwise."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+        self.error: Exception | None = None
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        while not self.is_open.is_set():
+            await self.is_open.wait()
+            # As a server may, it waits more than once.
+            await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        self.sent.append(message["body"])
+
+
+def body(number: int) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": b"%d" % number, "more_body": True}
+
+
+def test_what_has_room_is_sent_before_begin_returns() -> None:
+    async def scene() -> None:
+        gate = Gate()
+        connection = Connection(gate.send, lambda: None)
+        connection.begin(body(1))
+        assert gate.sent == [b"1"]
+        assert not connection.busy
+
+    asyncio.run(scene())
+
+
+def test_what_has_no_room_is_sent_later_and_what_follows_after_it() -> None:
+    async def scene() -> None:
+        gate = Gate()
+        connection = Connection(gate.send, lambda: None)
+        gate.is_open.clear()
+        connection.begin(body(1))
+        assert connection.busy
+        later = asyncio.create_task(connection.send(body(2)))
+        await asyncio.sleep(0)
+        assert gate.sent == []
+        gate.is_open.set()
+        await later
+        assert gate.sent == [b"1", b"2"]
+        assert not connection.busy
+
+    asyncio.run(scene())
+
+
+def test_whoever_waits_is_let_go_when_the_connection_is_closed() -> None:
+    async def scene() -> None:
+        gate = Gate()
+        connection = Connection(gate.send, lambda: None)
+        gate.is_open.clear()
+        connection.begin(body(1))
+        await asyncio.sleep(0)
+        connection.close()
+        async with asyncio.timeout(10):
+            while connection.busy:
+                await asyncio.sleep(0)
+        gate.is_open.set()
+        await asyncio.sleep(0)
+        assert gate.sent == []
+        assert connection.error is None
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_an_error_is_told_and_kept(is_full: bool) -> None:
+    async def scene() -> None:
+        gate = Gate()
+        reported: list[int] = []
+        connection = Connection(gate.send, lambda: reported.append(1))
+        gate.error = RuntimeError("the transport is closed")
+        if is_full:
+            gate.is_open.clear()
+        connection.begin(body(1))
+        gate.is_open.set()
+        with pytest.raises(RuntimeError, match="closed"):
+            await connection.send(body(2))
+        assert reported == [1]
+        assert connection.error is gate.error
+
+    asyncio.run(scene())
+
+
+def test_random_histories_keep_the_order() -> None:
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    source = random.Random(seed)
+
+    async def scene() -> None:
+        gate = Gate()
+        connection = Connection(gate.send, lambda: None)
+
+        async def open_and_close() -> None:
+            while True:
+                (gate.is_open.set if source.random() < 0.5 else gate.is_open.clear)()
+                for _ in range(source.randrange(4)):
+                    await asyncio.sleep(0)
+
+        disturbance = asyncio.create_task(open_and_close())
+        for number in range(500):
+            if source.random() < 0.5 and not connection.busy:
+                connection.begin(body(number))
+            else:
+                await connection.send(body(number))
+            if source.random() < 0.2:
+                await asyncio.sleep(0)
+        disturbance.cancel()
+        gate.is_open.set()
+        await connection.send(body(500))
+        assert gate.sent == [b"%d" % number for number in range(501)]
+
+    asyncio.run(scene())
+
+
+class Surroundings(SimpleNamespace):
+    """What a stream has around it: one that hands deliveries over, and one that is told which are done."""
+
+    def __init__(self) -> None:
+        super().__init__(broker=self, envelopes=self, automatic_acks=self, streams=self)
+        self.at_once: Callable[[Sequence[Any]], bool] = lambda _: False
+        self.done: list[Any] = []
+
+    @contextmanager
+    def one_more(self, _: object) -> Iterator[Callable[[object], None]]:
+        yield lambda _: None
+
+    async def listen(self, *_: object, at_once: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
+        self.at_once = at_once
+        await asyncio.Event().wait()
+        yield []
+
+    def events(self, deliveries: Sequence[bytes], *, bodies: bool) -> bytes:
+        return b"".join(deliveries)
+
+    def handed_over(self, _: int, deliveries: Sequence[bytes]) -> None:
+        self.done += deliveries
+
+
+@pytest.mark.parametrize("goes_away", [False, True])
+def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: bool) -> None:
+    """A client that goes away before finds it pending when it comes again."""
+
+    async def scene() -> None:
+        gate, around = Gate(), Surroundings()
+        gone = asyncio.Event()
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.body":
+                await gate.send(message)
+
+        async def receive() -> dict[str, str]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        shared: Any = around
+        principal: Any = None
+        stream = EventStream(shared, principal, 1, None, automatic=True, bodies=True)
+        answering = asyncio.create_task(stream({"type": "http"}, receive, send))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert around.at_once([b"first"])
+        assert around.done == [b"first"]
+        gate.is_open.clear()
+        assert around.at_once([b"second"])
+        assert not around.at_once([b"third"])
+        assert around.done == [b"first"], "the second one waits"
+        if goes_away:
+            # As a server does: it tells of the end, and lets go on what waited.
+            gone.set()
+        gate.is_open.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gone.set()
+        await answering
+        assert around.done == ([b"first"] if goes_away else [b"first", b"second"])
+
+    asyncio.run(scene())

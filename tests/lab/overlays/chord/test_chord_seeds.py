@@ -1,0 +1,117 @@
+"""Thousands of random traces on small rings, judged by the checkers; `test_chord_properties` has larger ones.
+
+A failing seed is named in the assertion; `play_churn(seed)` and its like replay it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tests.lab.overlays.many_seeds import Violations, failures, seeds, settled
+from tests.overlay.overlay_population import matches, random_messages, random_queries
+from twigcast.lab.overlays.checkers import check_copies, check_notifications, check_ring
+from twigcast.lab.overlays.chord.scenario import ROBUST, ChordRun, start_run
+from twigcast.lab.overlays.simulator import NetworkFaults
+from twigcast.lab.overlays.trace import Step, TraceShape, random_trace
+
+JITTER = NetworkFaults(0.5, 1.5)
+LOSSY = NetworkFaults(0.2, 2.5, loss=0.03, duplication=0.03)
+SHAPE = TraceShape(
+    duration=250.0,
+    joins=2,
+    leaves=1,
+    crashes=2,
+    crashes_at_once=2,
+    calm=120.0,
+    subscriptions=8,
+    withdrawals=2,
+    publications=6,
+)
+ROUND = 50.0
+ROUNDS = 8
+
+
+def run(seed: int, faults: NetworkFaults, shape: TraceShape = SHAPE, **settings: object) -> tuple[ChordRun, list[Step]]:
+    """One small ring after its trace; every message has its own name."""
+    chosen = dataclasses.replace(shape, nodes=4 + seed % 5)
+    queries, messages = random_queries(seed, shape.subscriptions), random_messages(seed, shape.publications)
+    trace = random_trace(seed, chosen, queries, messages)
+    result = start_run(trace, chosen.nodes, dataclasses.replace(ROBUST, **settings), faults, seed)  # type: ignore[arg-type]
+    result.run(settle=0)
+    return result, trace
+
+
+def judged(result: ChordRun, trace: list[Step], rounds: int, whole: bool) -> Violations:
+    """What all checkers find in the end. An edge may be pruned just when the trace ends, and its states one by one."""
+    return settled(
+        lambda: result.simulator.run(until=result.simulator.now + ROUND),
+        lambda: [
+            *check_copies(result.peers, ROBUST.replicas),
+            *check_notifications(result.simulator.journal, trace, matches),
+            *check_ring(result.peers),
+        ],
+        rounds,
+        whole=whole,
+    )
+
+
+def play_churn(seed: int) -> Violations:
+    """Joins, leaves and crashes while subscriptions and messages come."""
+    return judged(*run(seed, JITTER, fragment_levels=seed % 3), ROUNDS, seed % 16 == 0)
+
+
+def play_faults(seed: int) -> Violations:
+    """The same on a network that loses and doubles messages."""
+    return judged(*run(seed, LOSSY, fragment_levels=seed % 2), 2 * ROUNDS, seed % 16 == 0)
+
+
+def play_shedding(seed: int) -> Violations:
+    """The same with copies of hot states, and messages cut into fragments."""
+    shape = dataclasses.replace(SHAPE, publications=12)
+    result = run(
+        seed,
+        JITTER,
+        shape,
+        shedding=True,
+        shed_window=20,
+        shed_replicas=3,
+        message_bytes_max=700,
+        ship_subtrees=True,
+    )
+    return judged(*result, ROUNDS, seed % 16 == 0)
+
+
+def play_partition(seed: int) -> Violations:
+    """A partition makes two rings; after it there is one, and it serves everybody."""
+    shape = dataclasses.replace(SHAPE, nodes=4 + seed % 5, joins=0, leaves=0, crashes=0, partitions=1, withdrawals=0)
+    trace = random_trace(seed, shape, random_queries(seed, 8), random_messages(seed, 6))
+    after = max(step.time for step in trace) + 700
+    delayed = random_messages(seed, 4, "late")
+    trace += [Step(after + 20 * number, "publish", number % shape.nodes, item) for number, item in enumerate(delayed)]
+    result = start_run(trace, shape.nodes, ROBUST, JITTER, seed)
+    result.run(settle=ROUND * ROUNDS)
+    cut = next(step.time for step in trace if step.what == "partition")
+
+    def settled(time: float) -> bool:
+        return time < cut - 150 or time >= after
+
+    return [
+        *check_notifications(result.simulator.journal, trace, matches, settled=settled),
+        *check_ring(result.peers),
+    ]
+
+
+def test_churn() -> None:
+    assert failures(play_churn, seeds(600, 100_000)) == {}
+
+
+def test_churn_with_loss_and_duplication() -> None:
+    assert failures(play_faults, seeds(400, 200_000)) == {}
+
+
+def test_shedding_and_small_messages() -> None:
+    assert failures(play_shedding, seeds(300, 300_000)) == {}
+
+
+def test_partitions() -> None:
+    assert failures(play_partition, seeds(100, 400_000)) == {}
