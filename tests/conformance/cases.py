@@ -133,9 +133,7 @@ class _File:
 def files() -> list[str]:
     """The files that hold cases."""
     return sorted(
-        path.relative_to(CORPUS).as_posix()
-        for folder in FOLDERS
-        for path in (CORPUS / folder).glob("*.toml")
+        path.relative_to(CORPUS).as_posix() for folder in FOLDERS for path in (CORPUS / folder).glob("*.toml")
     )
 
 

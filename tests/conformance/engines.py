@@ -19,9 +19,8 @@ from tests.conformance.locations import Locator
 from tests.conformance.oracles import xpath
 from twigcast import Limits, Node, Subscription, SubscriptionSet
 from twigcast.errors import QueryError, QueryWarning, RejectedMessage, TwigcastError
+from twigcast.lab.reference import ALGORITHMS, Algorithm, OutsideFragment, PathQuery, path_query
 from twigcast.query import parse
-from twigcast.reference import ALGORITHMS, Algorithm, PathQuery, path_query
-from twigcast.reference import UnsupportedQuery as UnsupportedReference
 
 
 def empty_set(limits: Mapping[str, int] | None = None) -> SubscriptionSet:
@@ -123,9 +122,9 @@ def from_snapshot(population: SubscriptionSet, folder: Path) -> SubscriptionSet:
 
 def spark_task(population: SubscriptionSet, messages: Sequence[bytes]) -> list[Answer]:
     """What a task of the Spark pipeline makes of the messages of an Arrow batch."""
-    from twigcast.spark.matching import Matcher
+    from twigcast.spark.matching import BatchMatcher
 
-    matcher = Matcher(population.engine, population.limits, nodes=True)
+    matcher = BatchMatcher(population.engine, population.limits, nodes=True)
     ids = [str(number) for number in range(len(messages))]
     columns = [pa.array(ids, pa.string()), pa.array(messages, pa.binary())]
     keys: dict[str, dict[str, int]] = defaultdict(dict)
@@ -169,7 +168,7 @@ def broker(subscriptions: Sequence[Subscription], messages: Sequence[bytes], fol
                     result.seq: {} for result in results if isinstance(result, Accepted)
                 }
                 for each in subscribed:
-                    for delivery in await drain(hub, each.lane_id):
+                    for delivery in await drain(hub, each.queue_id):
                         by_seq[delivery.id.seq][delivery.key] = delivery.payload
                 return [
                     Answer(frozenset(by_seq[result.seq]), payloads=by_seq[result.seq])
@@ -235,7 +234,7 @@ def command_line(population: SubscriptionSet, messages: Sequence[bytes], folder:
 
 def routing_misses(query: CaseQuery, message: bytes) -> str | None:
     """Why a message that matches a query would not be routed to whom asked for it; ``None`` where it is."""
-    from twigcast.overlay.onyx.routing import routing_query
+    from twigcast.overlay.onyx.content.routing_query import routing_query
 
     routing = routing_query(query.query, dict(query.namespaces), query.dialect)
     for disjunct in routing:
@@ -252,7 +251,7 @@ def reference_query(query: CaseQuery) -> PathQuery | None:
     """A query as the reference algorithms take it; ``None`` if it is outside their language."""
     try:
         return path_query(parse(query.query, query.namespaces))
-    except (UnsupportedReference, QueryError):
+    except (OutsideFragment, QueryError):
         return None
 
 
@@ -262,7 +261,7 @@ def reference(name: str, queries: Mapping[str, PathQuery]) -> tuple[Algorithm, s
     for key, query in queries.items():
         try:
             algorithm.add(key, query)
-        except UnsupportedReference:
+        except OutsideFragment:
             refused.add(key)
     return algorithm, refused
 

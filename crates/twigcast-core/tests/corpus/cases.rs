@@ -153,7 +153,13 @@ fn queries(fields: &Table, error: Option<ExpectedError>) -> Vec<CaseQuery> {
     let dialect = |fields: &Table| fields.get("dialect").map_or("xpath", string).to_owned();
     let Some(Value::Array(rows)) = fields.get("subscriptions") else {
         let text = text_of(fields.get("query").expect("a query"));
-        return vec![CaseQuery { key: QUERY_KEY.to_owned(), text, namespaces: shared, dialect: dialect(fields), error }];
+        return vec![CaseQuery {
+            key: QUERY_KEY.to_owned(),
+            text,
+            namespaces: shared,
+            dialect: dialect(fields),
+            error,
+        }];
     };
     let query = |row: &Value| {
         let row = row.as_table().expect("a subscription");

@@ -120,7 +120,7 @@ fn error_faults(expected: &ExpectedError, error: &MessageError) -> Vec<String> {
 pub struct Runner {
     name: &'static str,
     run: BTreeSet<String>,
-    skipped: BTreeMap<String, usize>,
+    skipped: BTreeMap<String, BTreeSet<String>>,
     faults: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Runner {
     pub fn takes(&mut self, case: &Case, reason: impl Fn(&Case) -> Option<&'static str>) -> bool {
         match case.skip.get(self.name).map(String::as_str).or_else(|| reason(case)) {
             Some(reason) => {
-                *self.skipped.entry(reason.to_owned()).or_default() += 1;
+                self.skipped.entry(reason.to_owned()).or_default().insert(case.id.clone());
                 false
             }
             None => true,
@@ -143,9 +143,8 @@ impl Runner {
     /// Notes what an engine says of a case. What has to be converted first is none of the core's business.
     pub fn answer(&mut self, case: &Case, answer: &Answer) {
         if answer.error.as_ref().is_some_and(|error| error.kind == MessageErrorKind::NeedsConversion) {
-            if !self.run.contains(&case.id) {
-                *self.skipped.entry("the message is converted before the core reads it".to_owned()).or_default() += 1;
-            }
+            let reason = "the message is converted before the core reads it".to_owned();
+            self.skipped.entry(reason).or_default().insert(case.id.clone());
             return;
         }
         self.add(case, answer.faults(case));
@@ -159,9 +158,10 @@ impl Runner {
 
     /// Tells how many cases were run and skipped, and panics with all that is wrong.
     pub fn finish(self) {
-        println!("{}: {} run, {} skipped", self.name, self.run.len(), self.skipped.values().sum::<usize>());
-        for (reason, count) in &self.skipped {
-            println!("    {count} skipped: {reason}");
+        let skipped: usize = self.skipped.values().map(BTreeSet::len).sum();
+        println!("{}: {} run, {skipped} skipped", self.name, self.run.len());
+        for (reason, cases) in &self.skipped {
+            println!("    {} skipped: {reason}", cases.len());
         }
         assert!(self.faults.is_empty(), "{} faults\n{}", self.faults.len(), self.faults.join("\n"));
         assert!(!self.run.is_empty(), "{} ran nothing", self.name);

@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use twigcast_core::document::{Document, Message, NodeKind};
-use twigcast_core::engine::{self, AddError, Delivered, Engine, Matcher, QueryContext, Slot};
+use twigcast_core::engine::{self, AddError, Engine, Matcher, MessageDeliveries, QueryContext, Slot};
 use twigcast_core::error::{MessageError, QueryError, QueryErrorKind};
 use twigcast_core::eval::{Context, Evaluator};
-use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::rewrite::Payloads;
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::snapshot;
-use twigcast_core::stream::decode::{Checks, Decoder, Reading};
+use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
-use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::encode::{NameEncoding, encode};
 use twigcast_core::vocabulary::Vocabulary;
 
 use super::cases::CaseQuery;
@@ -41,10 +41,7 @@ pub fn limits(values: &BTreeMap<String, usize>) -> Limits {
 }
 
 fn context(query: &CaseQuery) -> QueryContext {
-    QueryContext {
-        namespaces: query.namespaces.clone(),
-        dialect: engine::dialect(&query.dialect).expect("a dialect"),
-    }
+    QueryContext { namespaces: query.namespaces.clone(), dialect: engine::dialect(&query.dialect).expect("a dialect") }
 }
 
 /// Adds a subscription under a key; the error's code, limit, column and message if it is refused.
@@ -163,10 +160,10 @@ pub fn count(engine: &Engine, matcher: &mut Matcher, message: &[u8], asked: &[St
 }
 
 /// Which subscriptions match a message that comes as an element stream.
-pub fn match_stream(engine: &Engine, matcher: &mut Matcher, message: &[u8], names: Names<'_>) -> Answer {
+pub fn match_stream(engine: &Engine, matcher: &mut Matcher, message: &[u8], names: NameEncoding<'_>) -> Answer {
     let vocabulary = Vocabulary::new();
     let mut document = Document::default();
-    if let Err(error) = Scanner::new().scan(message, &vocabulary, engine.limits(), Want::ALL, &mut document) {
+    if let Err(error) = Scanner::new().scan(message, &vocabulary, engine.limits(), RecordOptions::ALL, &mut document) {
         return Answer::refused(error);
     }
     let stream = encode(Message { source: message, document: &document }, names);
@@ -182,7 +179,7 @@ pub fn deliver(engine: &Engine, matcher: &mut Matcher, message: &[u8]) -> Answer
         return Answer::refused(error);
     }
     let mut payloads = Payloads::default();
-    let Delivered { slots, numbers, failures } = engine.deliver(matcher, message, &mut payloads);
+    let MessageDeliveries { slots, numbers, failures } = engine.deliver(matcher, message, &mut payloads);
     let payload = |number: u32| payloads.get(number as usize).map(<[u8]>::to_vec);
     let delivered = slots.into_iter().zip(numbers).map(|(slot, number)| (key(engine, slot), payload(number))).collect();
     delivered_answer(engine, delivered, failures.iter().map(|(slot, error)| (*slot, error.to_string())))
@@ -233,7 +230,7 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
         return Ok(None);
     };
     let mut document = Document::default();
-    Scanner::new().scan(message, &vocabulary, &limits, Want::ALL, &mut document)?;
+    Scanner::new().scan(message, &vocabulary, &limits, RecordOptions::ALL, &mut document)?;
     let truth = |source: &[u8], document: &Document| {
         let evaluator = Evaluator::new(Message { source, document }, &vocabulary, &[]);
         evaluator.boolean(&expr, Context::DOCUMENT).expect("no budget")
@@ -241,15 +238,15 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
     Ok(Some(match reads {
         Reads::AtOnce => truth(message, &document),
         Reads::ItemByItem => {
-            let stream = encode(Message { source: message, document: &document }, Names::Once);
+            let stream = encode(Message { source: message, document: &document }, NameEncoding::Once);
             let mut decoder = Decoder::new();
             let mut again = Document::default();
-            let reading = Reading {
+            let reading = DecodeOptions {
                 vocabulary: &vocabulary,
                 identity: 0,
                 limits: &limits,
-                want: Want::ALL,
-                checks: Checks::All,
+                record: RecordOptions::ALL,
+                checks: CheckLevel::All,
                 dictionary: Dictionary::none(),
             };
             let mut reader = decoder.open(&stream, reading, &mut again)?;
@@ -264,7 +261,9 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
 fn locations(message: &[u8]) -> HashMap<(&'static str, u32), String> {
     let mut document = Document::default();
     let vocabulary = Vocabulary::new();
-    Scanner::new().scan(message, &vocabulary, &Limits::default(), Want::ALL, &mut document).expect("a message");
+    Scanner::new()
+        .scan(message, &vocabulary, &Limits::default(), RecordOptions::ALL, &mut document)
+        .expect("a message");
     let read = Message { source: message, document: &document };
     let mut all = HashMap::from([(("document", 0), "/".to_owned())]);
     let mut of_node = vec![String::new()];
@@ -300,14 +299,13 @@ pub fn expanded(payload: &[u8]) -> String {
     let source = [b"<sequence>", payload, b"</sequence>"].concat();
     let (mut vocabulary, limits) = (Vocabulary::new(), Limits { depth_max: usize::MAX, ..Limits::default() });
     let options = ParseOptions { namespaces: &NO_NAMESPACES, dialect: query::Dialect::XPath, limits: &limits };
-    let [all, above, attributes] = ["//node()", "ancestor::node()", "@*"].map(|text| {
-        match query::parse(text, &options, &mut vocabulary) {
+    let [all, above, attributes] =
+        ["//node()", "ancestor::node()", "@*"].map(|text| match query::parse(text, &options, &mut vocabulary) {
             Ok(Query::XPath(expr)) => expr,
             other => panic!("{text}: {other:?}"),
-        }
-    });
+        });
     let mut document = Document::default();
-    if let Err(error) = Scanner::new().scan(&source, &vocabulary, &limits, Want::ALL, &mut document) {
+    if let Err(error) = Scanner::new().scan(&source, &vocabulary, &limits, RecordOptions::ALL, &mut document) {
         return format!("{error} in {}", String::from_utf8_lossy(payload));
     }
     let evaluator = Evaluator::new(Message { source: &source, document: &document }, &vocabulary, &[]);
