@@ -94,11 +94,6 @@ pub fn at_once(subscriptions: &[(String, &CaseQuery)], limits: Limits) -> Engine
 /// An engine that has already matched when its subscriptions come, one by one: they are in its recent segment.
 pub fn recent(subscriptions: &[(String, &CaseQuery)], limits: Limits) -> Engine {
     let mut engine = Engine::new(limits);
-    let earlier = QueryContext::default();
-    for number in 0..2_000 {
-        engine.add(&format!("earlier {number}"), &format!("/earlier/n{number}"), &earlier, false).expect("a path");
-    }
-    engine.compact();
     engine.run(&mut Matcher::new(), b"<earlier/>").expect("a message");
     for (key, query) in subscriptions {
         add(&mut engine, key, query).unwrap_or_else(|refusal| panic!("{}: {refusal:?}", query.text));

@@ -144,12 +144,14 @@ fn all_cases_in_the_main_segment() {
 
 #[test]
 fn all_cases_in_the_recent_segment() {
+    // With more subscriptions they would be merged into the main segment.
+    let recent = std::cell::Cell::new(0);
     check_groups("core-recent", 200, |subscriptions, limits| {
         let engine = engines::recent(subscriptions, limits);
-        // With more subscriptions it would have been merged.
-        assert!(subscriptions.is_empty() || engines::recent_count(&engine) > 0);
+        recent.set(recent.get() + engines::recent_count(&engine));
         engine
     });
+    assert!(recent.get() > 1_000, "only {} queries were in the recent segment", recent.get());
 }
 
 #[test]
