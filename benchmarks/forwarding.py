@@ -54,10 +54,10 @@ def measure(feed: str) -> list[Row]:
 
         return work
 
-    def routing(link: _Link, table: RoutingTable, wanted: WantedLabels) -> Callable[[], None]:
+    def routing(link: _Link, table: RoutingTable, requested: WantedLabels) -> Callable[[], None]:
         def work() -> None:
             for message in link.messages:
-                link.bodies.opened(message).route(table, wanted)
+                link.bodies.opened(message).route(table, requested)
 
         return work
 
@@ -128,13 +128,13 @@ class _Link:
         for message in self.messages:
             list(self._goes.outgoing(Span(7, 0, message.number, message)))
 
-    def forward(self, table: RoutingTable, wanted: WantedLabels) -> None:
+    def forward(self, table: RoutingTable, requested: WantedLabels) -> None:
         """Receive all messages, find who wants them, send them on to one neighbour."""
         for data in self._packets:
             (received,) = messages_of(data, self._comes.agreed)
             span = self._comes.incoming(received)
             message = span.message
-            self.bodies.opened(message).route(table, wanted)
+            self.bodies.opened(message).route(table, requested)
             onward = message.passed_on(8)
             for each in self._goes.outgoing(Span(span.root, span.after, span.upto, onward)):
                 packet([frame(each)])

@@ -38,9 +38,9 @@ MISSED = 100
 """Messages that are published while the third broker is down."""
 
 
-def query(place: int, number: int) -> str:
+def query(position: int, number: int) -> str:
     """The query of a subscription: every other one compares a value too."""
-    topic = f"{NAMES[place]}-{number}"
+    topic = f"{NAMES[position]}-{number}"
     if number % 2:
         return f"/alerts/alert[@topic='{topic}']/info[severity > {number % 3}]"
     return f"//alert[@topic='{topic}']/area[geocode]"
@@ -57,13 +57,13 @@ def message(numbers: tuple[int, int, int]) -> str:
     return f"<alerts>{alerts}{line * ((MESSAGE_BYTES - len(alerts)) // len(line))}</alerts>"
 
 
-def fill(folder: Path, place: int, count: int) -> None:
+def fill(folder: Path, position: int, count: int) -> None:
     """A store with the subscriptions of one broker."""
     store = open_store(folder)
     try:
         for first in range(0, count, 20_000):
             new = [
-                NewSubscription(1, f"k{n}", query(place, n), subscriber=f"s{n % SUBSCRIBERS}")
+                NewSubscription(1, f"k{n}", query(position, n), subscriber=f"s{n % SUBSCRIBERS}")
                 for n in range(first, min(first + 20_000, count))
             ]
             with store.transaction() as transaction:
@@ -77,12 +77,12 @@ class Member:
 
     Args:
         folder: For its store.
-        place: Which one.
+        position: Which one.
         join: The overlay port of the one before.
     """
 
-    def __init__(self, folder: Path, place: int, join: int | None) -> None:
-        self.name = NAMES[place]
+    def __init__(self, folder: Path, position: int, join: int | None) -> None:
+        self.name = NAMES[position]
         self._folder = folder
         self._join = join
         self._ports = [_free_port(), _free_port()]

@@ -185,7 +185,7 @@ def _persistent() -> Any:
     return _pika().BasicProperties(delivery_mode=2)
 
 
-def filter_messages(port: int, number: int, queries: list[str], told: Any) -> None:
+def filter_messages(port: int, number: int, queries: list[str], reported: Any) -> None:
     """One filter process, until it gets an empty message; tells its processor seconds."""
     paths = [(etree.XPath(query), f"subscriber{index % QUEUES}") for index, query in enumerate(queries)]
     connection = _connect(port)
@@ -209,7 +209,7 @@ def filter_messages(port: int, number: int, queries: list[str], told: Any) -> No
             waiting = 0
         if is_last:
             break
-    told.put(time.process_time() - began)
+    reported.put(time.process_time() - began)
     connection.close()
 
 

@@ -157,8 +157,8 @@ class Trial:
         if len(self.held) > HELD_MAX:
             self.release(self.random.randrange(HELD_MAX))
 
-    def release(self, place: int) -> None:
-        answers, expected = self.held.pop(place)
+    def release(self, position: int) -> None:
+        answers, expected = self.held.pop(position)
         assert answers.to_pylist() == expected
 
 

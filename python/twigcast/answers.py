@@ -209,7 +209,7 @@ class Deliveries(Sequence[Delivery]):
     Args:
         message: The message, which is the payload of queries that rewrite nothing.
         count: How many deliveries there are.
-        told: Tells who gets which payload.
+        reported: Tells who gets which payload.
         payloads: The different payloads.
         undecided: The subscriptions that could not be decided on the message.
         wrapping: What to put around payloads when they are looked at.
@@ -221,7 +221,7 @@ class Deliveries(Sequence[Delivery]):
         self,
         message: bytes,
         count: int,
-        told: Told,
+        reported: Told,
         payloads: Sequence[bytes] | _core.Results,
         undecided: Sequence[UndecidedSubscription] = (),
         wrapping: DeliveryEnvelope | None = None,
@@ -229,7 +229,7 @@ class Deliveries(Sequence[Delivery]):
         self._wrapping = wrapping
         self._message = message
         self._count = count
-        self._told = told
+        self._told = reported
         self._seen: tuple[Sequence[str], list[int]] | None = None
         self._payloads = payloads
         self.undecided = list(undecided)

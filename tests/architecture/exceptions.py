@@ -66,12 +66,12 @@ def differences(offenders: Iterable[str], accepted: Counter[str]) -> tuple[list[
     return sorted((occurring - accepted).elements()), sorted((accepted - occurring).elements())
 
 
-def check(rule: str, offenders: Iterable[str], detail: Callable[[str], str] = str) -> None:
-    """Fails if offenders of a rule are not listed, or if listed ones no longer occur."""
+def check(rule: str, hint: str, offenders: Iterable[str], detail: Callable[[str], str] = str) -> None:
+    """Fails if offenders of a rule are not listed, or if listed ones no longer occur. The hint says what to do."""
     new, gone = differences(offenders, listed(rule))
     lines = []
     if new:
-        lines += [f"{rule}: {len(new)} that no exception lists:", *(f"  {detail(item)}" for item in new[:60])]
+        lines += [f"{rule}: {len(new)} that no exception lists ({hint}):", *(f"  {detail(n)}" for n in new[:60])]
     if gone:
         lines += [
             f"{rule}: {len(gone)} listed exceptions no longer occur; run `python -m tests.architecture.exceptions`:",

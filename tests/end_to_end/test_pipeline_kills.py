@@ -179,8 +179,8 @@ def test_a_stream_that_is_killed_and_started_again(
     def commits() -> int:
         return len(list((output / "_commits").glob("*.json")))
 
-    def reached(wanted: int) -> bool:
-        return (output / "_checkpoint" / "offsets").is_dir() and commits() >= wanted
+    def reached(requested: int) -> bool:
+        return (output / "_checkpoint" / "offsets").is_dir() and commits() >= requested
 
     def done() -> bool:
         summary = output / "summary.json"

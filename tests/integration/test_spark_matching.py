@@ -126,10 +126,10 @@ def test_selected_nodes_are_counted_when_asked_for() -> None:
     population = SubscriptionSet([("b", "//b"), ("c", "//c")])
     one = batch([("1", b"<a><b/><b><b/></b><c/></a>"), ("2", b"<a/>"), ("3", "<a><b/></a>".encode("utf-16"))])
 
-    def counts(**wanted: bool) -> set[tuple[str, str, int | None]]:
+    def counts(**requested: bool) -> set[tuple[str, str, int | None]]:
         return {
             (row["message_id"], row["key"], row["nodes"])
-            for answers in matcher_of(population, **wanted).answers(one)
+            for answers in matcher_of(population, **requested).answers(one)
             for part in answers.matches()
             for row in part.to_pylist()
         }

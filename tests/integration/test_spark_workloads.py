@@ -50,7 +50,7 @@ def test_too_many_different_queries_are_an_error(spark: "SparkSession") -> None:
     everything = set(path_queries(library, 10_000, 1, wildcard=0, descendant=0, complete=False))
     with pytest.raises(WorkloadExhaustedError) as raised:
         path_queries_on_spark(spark, library, 100, 1, tasks=2, wildcard=0, descendant=0)
-    assert raised.value.found == len(everything) == 8
+    assert raised.value.produced == len(everything) == 8
 
 
 def test_points_run_as_tasks(spark: "SparkSession", tmp_path: Path) -> None:

@@ -30,14 +30,14 @@ def check(message: str, query: str) -> None:
     assert str(result).startswith("matches: " if result else "does not match: ")
 
 
-def check_place(message: str, place: NodeLocation) -> None:
+def check_place(message: str, position: NodeLocation) -> None:
     """The line and column point at the markup that the path ends in."""
-    if place.kind in {"namespace", "document"}:
+    if position.kind in {"namespace", "document"}:
         return
-    line = message.replace("\r\n", "\n").split("\n")[place.line - 1][place.column - 1 :]
-    name = place.path.rpartition("/")[2].partition("[")[0].removeprefix("@")
+    line = message.replace("\r\n", "\n").split("\n")[position.line - 1][position.column - 1 :]
+    name = position.path.rpartition("/")[2].partition("[")[0].removeprefix("@")
     starts = {"element": f"<{name}", "attribute": f"{name}=", "comment": "<!--", "processing-instruction": "<?"}
-    assert line.startswith(starts.get(place.kind, "")), (message, place)
+    assert line.startswith(starts.get(position.kind, "")), (message, position)
 
 
 def test_seeded_explanations() -> None:

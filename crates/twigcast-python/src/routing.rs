@@ -129,12 +129,12 @@ impl ConjunctionIndex {
         py: Python<'_>,
         stream: &[u8],
         dictionary: Option<&NameDictionary>,
-        labels: LabelsInput<'_>,
+        wanted: LabelsInput<'_>,
     ) -> PyResult<Targets> {
-        let options = labels.labels();
+        let labels = wanted.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
-                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, options))
+                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, labels))
             })
         })
         .map_err(|error| errors::message(py, &error))

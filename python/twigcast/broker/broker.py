@@ -1,4 +1,4 @@
-"""A running broker: hub and lanes together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
+"""A running broker: hub and queues together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Broker(BrokerInterface):
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
-        """By lane that a replay fills: for which subscription."""
+        """By queue that a replay fills: for which subscription."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._published_per_second = 1_000.0
 
@@ -282,7 +282,8 @@ class Broker(BrokerInterface):
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
         await self._do(Unsubscribe(subscription, self._loop.create_future()))
 
-    # Lanes ------------------------------------------------------------------------------------------------------------
+    # Queues
+    # ------------------------------------------------------------------------------------------------------------
 
     async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         if not self._running:
@@ -313,9 +314,9 @@ class Broker(BrokerInterface):
             self.metrics.released += leases.give_back(ids, delay)
 
     def read_queue(
-        self, queue_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
+        self, queue_id: int, after: QueuePosition | None = None, *, offer: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
-        return QueueCursor(self._queues, queue_id, after, self._marked, at_once, open_=self._running).groups()
+        return QueueCursor(self._queues, queue_id, after, self._marked, offer, open_=self._running).groups()
 
     def _marked(self, queue_id: int, deliveries: list[QueuedDelivery]) -> list[QueuedDelivery]:
         """Deliveries read for a listener, with those marked that may have been handed out before."""
@@ -412,7 +413,7 @@ class Broker(BrokerInterface):
         self._loop.call_soon_threadsafe(self._hand_over, over)
 
     def _hand_over(self, over: CommitResult) -> None:
-        """Act on a group: the lanes first, then those who watch, then those who wait for answers."""
+        """Act on a group: the queues first, then those who watch, then those who wait for answers."""
         queues = self._queues
         if over.last_seq > queues.last_seq:
             queues.last_seq = over.last_seq
@@ -454,7 +455,7 @@ class Broker(BrokerInterface):
             self._begin(self._close_if_gone(subscription))
 
     async def _close_if_gone(self, subscription: StoredSubscription) -> None:
-        """End those who read a lane that went with its last subscription."""
+        """End those who read a queue that went with its last subscription."""
         try:
             queue = await self._in_thread(lambda: self.store.queue(subscription.tenant_id, subscription.subscriber))
         except StoreUnavailable as error:

@@ -1,7 +1,7 @@
 """What the broker stores and hands on, as plain values.
 
-Words. A *lane* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber is its own
-one, under its key. Streams, pulls, webhooks and feeds all read lanes.
+Words. A *queue* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber is its
+own one, under its key. Streams, pulls, webhooks and feeds all read queues.
 
 Order. Each accepted message gets a *sequence number*, growing without gaps being promised, over all tenants. A delivery
 is the pair of a message and a subscription, so its id is made of both numbers, and sorts as they do. Times are kept for
@@ -228,7 +228,7 @@ class DeliveryId(NamedTuple):
 
 
 class QueuedDelivery(NamedTuple):
-    """One message for one subscription, in a lane."""
+    """One message for one subscription, in a queue."""
 
     id: DeliveryId
     queue_id: int

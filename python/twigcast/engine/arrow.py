@@ -97,14 +97,14 @@ def match_batch(
     return _each_its_own_group(answers) if grouped else answers
 
 
-def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, wanted: _BatchOptions) -> pa.RecordBatch:
+def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, requested: _BatchOptions) -> pa.RecordBatch:
     table = subscriptions.tables.keys()
-    first, keys = _ask(subscriptions, xml, wanted, table)
-    answers = _wrap(first, {**dict(first.errors), **_nulls(xml.array)}, keys, wanted)
+    first, keys = _ask(subscriptions, xml, requested, table)
+    answers = _wrap(first, {**dict(first.errors), **_nulls(xml.array)}, keys, requested)
     if first.needs_conversion:
         plain, failures = _converted(xml.array, first.needs_conversion, subscriptions.limits.message_bytes_max)
-        second, keys = _ask(subscriptions, _Messages.of(plain), wanted, table)
-        delayed = _wrap(second, {**dict(second.errors), **failures}, keys, wanted)
+        second, keys = _ask(subscriptions, _Messages.of(plain), requested, table)
+        delayed = _wrap(second, {**dict(second.errors), **failures}, keys, requested)
         answers = _replace_rows(answers, first.needs_conversion, delayed)
     return answers
 
@@ -222,7 +222,7 @@ def _is_part(xml: pa.LargeBinaryArray, offsets: pa.Buffer | None, data: pa.Buffe
 
 
 def _ask(
-    subscriptions: SubscriptionSet, xml: _Messages, wanted: _BatchOptions, table: KeyTable
+    subscriptions: SubscriptionSet, xml: _Messages, requested: _BatchOptions, table: KeyTable
 ) -> tuple[Answers, pa.StringArray]:
     """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
     count = len(xml.array)
@@ -231,16 +231,16 @@ def _ask(
         xml.offsets,
         xml.data,
         count,
-        deliver=wanted.deliver,
-        nodes=wanted.nodes,
-        threads=min(wanted.threads, count),
+        deliver=requested.deliver,
+        nodes=requested.nodes,
+        threads=min(requested.threads, count),
         known=table.at_hand,
     )
     return result, subscriptions.tables.of_answer(table, result).arrow()
 
 
 def _wrap(
-    result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, wanted: _BatchOptions
+    result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, requested: _BatchOptions
 ) -> pa.RecordBatch:
     """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
     offsets = pa.py_buffer(result.key_offsets)
@@ -253,10 +253,10 @@ def _wrap(
 
     outcome = pa.DictionaryArray.from_buffers(_KEY_TYPE, matches, [None, _slots(result)], keys)
     columns = {"keys": lists(KEYS_TYPE, outcome)}
-    if wanted.nodes:
+    if requested.nodes:
         counts = pa.Array.from_buffers(_INT32, matches, [None, pa.py_buffer(result.node_counts)])
         columns["nodes"] = lists(NODES_TYPE, counts)
-    if wanted.deliver:
+    if requested.deliver:
         columns["payloads"] = lists(PAYLOADS_TYPE, payload_column(result))
     columns["error"] = _errors(errors, count)
     columns["undecided"] = _undecided(result, count)

@@ -39,10 +39,10 @@ class KeyTable:
         self._room: _KeyBuffer | None = None
 
     @classmethod
-    def of(cls, engine: _core.Engine, known: KeyTable | None = None) -> KeyTable:
-        """The keys as they are now. ``known``: a table that may be right already, but for what came since."""
-        version, first, offsets, text = engine.key_table() if known is None else engine.key_table(known.at_hand)
-        return cls(version, offsets, text) if known is None or first == 0 else known.grown(offsets, text)
+    def of(cls, engine: _core.Engine, existing: KeyTable | None = None) -> KeyTable:
+        """The keys as they are now. ``existing``: a table that may be right already, but for what came since."""
+        version, first, offsets, text = engine.key_table() if existing is None else engine.key_table(existing.at_hand)
+        return cls(version, offsets, text) if existing is None or first == 0 else existing.grown(offsets, text)
 
     @property
     def at_hand(self) -> tuple[int, int, int]:

@@ -40,10 +40,10 @@ def _shortened(result: str) -> str:
     return line if len(line) <= _RESULT_CHARACTERS_MAX else f"{line[:_RESULT_CHARACTERS_MAX]}..."
 
 
-def _is_reported(near: Part, told: list[str]) -> bool:
+def _is_reported(near: Part, reported: list[str]) -> bool:
     """Whether a hint has been given: the same or, of namespaces, one like it, since names mostly share theirs."""
     existing = "` is there in " if near["kind"] == "namespace" else near["message"]
-    return any(existing in line for line in told)
+    return any(existing in line for line in reported)
 
 
 def _selected(explanation: Part) -> Iterator[str]:
@@ -156,8 +156,8 @@ def _mark(verdict: Part) -> str:
     return "+" if verdict["holds"] else "-"
 
 
-def _location_text(place: Part) -> str:
-    return f"{place['path']} (line {place['line']}, column {place['column']})"
+def _location_text(position: Part) -> str:
+    return f"{position['path']} (line {position['line']}, column {position['column']})"
 
 
 def _nodes(count: int) -> str:

@@ -62,8 +62,8 @@ class Reply:
         return cls(result, reported["error"])
 
 
-def _frame(told: dict[str, object], data: bytes | None) -> bytes:
-    head = json.dumps(told).encode()
+def _frame(reported: dict[str, object], data: bytes | None) -> bytes:
+    head = json.dumps(reported).encode()
     return _LENGTHS.pack(len(head), -1 if data is None else len(data)) + head + (data or b"")
 
 

@@ -141,15 +141,15 @@ class Surroundings(SimpleNamespace):
 
     def __init__(self) -> None:
         super().__init__(broker=self, envelopes=self, automatic_acks=self, streams=self)
-        self.at_once: Callable[[Sequence[Any]], bool] = lambda _: False
+        self.offer: Callable[[Sequence[Any]], bool] = lambda _: False
         self.done: list[Any] = []
 
     @contextmanager
     def one_more(self, _: object) -> Iterator[Callable[[object], None]]:
         yield lambda _: None
 
-    async def listen(self, *_: object, at_once: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
-        self.at_once = at_once
+    async def listen(self, *_: object, offer: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
+        self.offer = offer
         await asyncio.Event().wait()
         yield []
 
@@ -182,11 +182,11 @@ def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: boo
         answering = asyncio.create_task(stream({"type": "http"}, receive, send))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert around.at_once([b"first"])
+        assert around.offer([b"first"])
         assert around.done == [b"first"]
         gate.is_open.clear()
-        assert around.at_once([b"second"])
-        assert not around.at_once([b"third"])
+        assert around.offer([b"second"])
+        assert not around.offer([b"third"])
         assert around.done == [b"first"], "the second one waits"
         if goes_away:
             # As a server does: it tells of the end, and lets go on what waited.

@@ -167,14 +167,14 @@ async def wait_for_release(address: str) -> None:
     (await reopened(address)).close()
 
 
-def check(told: Told, left: dict[str, list[QueuedDelivery]]) -> None:
+def check(reported: Told, left: dict[str, list[QueuedDelivery]]) -> None:
     due = {
-        "all": set(told.accepted.values()),
-        "even": {seq for number, seq in told.accepted.items() if number % 2 == 0},
-        "third": {seq for number, seq in told.accepted.items() if number % 3 == 0},
+        "all": set(reported.accepted.values()),
+        "even": {seq for number, seq in reported.accepted.items() if number % 2 == 0},
+        "third": {seq for number, seq in reported.accepted.items() if number % 3 == 0},
     }
     for key in QUERIES:
-        all_got = told.got[key] + [(delivery.id.seq, delivery.redelivered) for delivery in left[key]]
+        all_got = reported.got[key] + [(delivery.id.seq, delivery.redelivered) for delivery in left[key]]
         missing = due[key] - {seq for seq, _ in all_got}
         assert not missing, (key, sorted(missing)[:10])
         highest = 0

@@ -188,8 +188,8 @@ class World:
                 assert isinstance(result, RejectedRecord)
                 assert (result.code, result.body, result.line) == ("message-malformed", submission.body, 1)
 
-    def deliver(self, seq: int, wanted: list[tuple[Member, bytes]]) -> None:
-        for member, body in sorted(wanted, key=lambda item: item[0].stored.id):
+    def deliver(self, seq: int, requested: list[tuple[Member, bytes]]) -> None:
+        for member, body in sorted(requested, key=lambda item: item[0].stored.id):
             if member.stored.key in self.members:
                 member.queue.entries[DeliveryId(seq, member.stored.id)] = body
 
@@ -345,16 +345,18 @@ class World:
         if got and self.random.random() < 0.7:
             await self.acknowledge_some(queue, [delivery.id for delivery in got])
 
-    async def read_all(self, reader: asyncio.Task[None], got: list[QueuedDelivery], wanted: list[DeliveryId]) -> None:
+    async def read_all(
+        self, reader: asyncio.Task[None], got: list[QueuedDelivery], requested: list[DeliveryId]
+    ) -> None:
         """Wait until a reader has got everything, and end it."""
         deadline = time.monotonic() + 5
-        while len(got) < len(wanted) and not reader.done() and time.monotonic() < deadline:
+        while len(got) < len(requested) and not reader.done() and time.monotonic() < deadline:
             await asyncio.sleep(0.001)
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
         if not reader.cancelled():
             reader.result()
-        assert [delivery.id for delivery in got] == wanted
+        assert [delivery.id for delivery in got] == requested
 
     @staticmethod
     def after(queue: Queue, after: QueuePosition | None) -> list[DeliveryId]:

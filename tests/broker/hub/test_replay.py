@@ -106,7 +106,7 @@ def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch:
                 await go_on.wait()
                 return await remaining(subscription)
 
-            monkeypatch.setattr(broker._replays, "_room", wait)
+            monkeypatch.setattr(broker._replays, "_remaining", wait)
             delayed = await subscribe(broker, "late", "/m", replay_from=1)
             (live,) = await publish(broker, "<m n='live'/>")
             assert live.matches == 1

@@ -42,7 +42,7 @@ async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[st
         before: list[Any] = []
         for number, name in enumerate(names):
             created = await stack.enter_async_context(
-                broker(stores[name], name, *before, place=(float(number * 10), 0.0))
+                broker(stores[name], name, *before, location=(float(number * 10), 0.0))
             )
             parts[name] = created
             before = [created.target]
@@ -52,7 +52,7 @@ async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[st
 async def register(at: Part, name: str, key: str | None = None, *, x: float = 0.0, dtd: str = "") -> tuple[str, str]:
     """Register a source; its key and the name of its root."""
     key, choice = await at.overlay.registering.register_source(
-        "default", name, key, place=(x, 0.0), schema=dtd, rate=1.0, size=100
+        "default", name, key, location=(x, 0.0), schema=dtd, rate=1.0, size=100
     )
     return key, choice.broker.name
 
@@ -192,7 +192,7 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
         stores = {name: new_store(name) for name in (*HOLDERS, "d", "again")}
         async with row(stores, *HOLDERS) as parts:
             a = parts["a"]
-            async with broker(stores["d"], "d", a.target, place=(-10.0, 0.0)) as d:
+            async with broker(stores["d"], "d", a.target, location=(-10.0, 0.0)) as d:
                 await until(lambda: len(a.overlay.registering.brokers()) == 4)
                 key, root = await register(a, "far", x=-10.0)
                 assert root == "d"
@@ -200,7 +200,7 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
                 check(d, "far", key)
             await until(lambda: len(a.overlay.registering.brokers()) == 3)
             # It comes back without its store: another broker, which is not the root of anything.
-            async with broker(stores["again"], "d", a.target, place=(-50.0, 0.0)) as d:
+            async with broker(stores["again"], "d", a.target, location=(-50.0, 0.0)) as d:
                 await until(lambda: entry(d, "far") and len(a.overlay.registering.brokers()) == 4)
                 with pytest.raises(Conflict, match="publishes at the broker"):
                     check(d, "far", key)

@@ -289,10 +289,10 @@ async def test_a_renewal_that_comes_as_the_lease_ends_subscribes_anew(
         await s.subscribed()
         replace = broker.replace
 
-        async def too_late(known: StoredSubscription, **settings: Any) -> StoredSubscription:
+        async def too_late(existing: StoredSubscription, **settings: Any) -> StoredSubscription:
             monkeypatch.undo()
-            await broker.unsubscribe(known)
-            return await replace(known, **settings)
+            await broker.unsubscribe(existing)
+            return await replace(existing, **settings)
 
         (before,) = s.subscriptions()
         monkeypatch.setattr(broker, "replace", too_late)

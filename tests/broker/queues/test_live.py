@@ -96,14 +96,14 @@ class Scene:
                 self.queues.hand_over(LANE, group, too_many)
             await pause(self.random)
 
-    async def listen(self, after: QueuePosition | None, got: list[QueuedDelivery], at_once: float = 0.0) -> None:
-        """Listen, taking at once what comes as often as ``at_once`` says, unless something is being handed out."""
+    async def listen(self, after: QueuePosition | None, got: list[QueuedDelivery], offer: float = 0.0) -> None:
+        """Listen, taking at once what comes as often as ``offer`` says, unless something is being handed out."""
         taking = False
 
         def take(group: Sequence[QueuedDelivery]) -> bool:
             assert group
             assert not taking, "what was handed out before is not done with"
-            if self.random.random() >= at_once:
+            if self.random.random() >= offer:
                 return False
             got.extend(group)
             self.taken_at_once += len(group)
@@ -119,16 +119,16 @@ class Scene:
             await pause(self.random)
             taking = False
 
-    async def settled(self, got: list[list[QueuedDelivery]], wanted: int) -> None:
+    async def settled(self, got: list[list[QueuedDelivery]], requested: int) -> None:
         for _ in range(3_000):
-            if all(len(one) >= wanted for one in got):
+            if all(len(one) >= requested for one in got):
                 break
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("at_once", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("offer", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
+def test_no_gap_and_no_double(seed: int, offer: float) -> None:
     scene = Scene(seed, listeners_bytes_max=400)
 
     async def play() -> None:
@@ -138,7 +138,7 @@ def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
         writer = asyncio.create_task(scene.write(15))
         for one, start in zip(got, starts, strict=True):
             await pause(scene.random)
-            tasks.append(asyncio.create_task(scene.listen(QueuePosition(start), one, at_once)))
+            tasks.append(asyncio.create_task(scene.listen(QueuePosition(start), one, offer)))
         await writer
         for one, start in zip(got, starts, strict=True):
             requested = [d.id for d in scene.store.committed if d.id.seq > start]
@@ -153,13 +153,13 @@ def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
     assert not scene.queues.readers
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_a_listener_that_has_caught_up_does_not_read_the_store(at_once: bool) -> None:
+@pytest.mark.parametrize("offer", [False, True])
+def test_a_listener_that_has_caught_up_does_not_read_the_store(offer: bool) -> None:
     scene = Scene(1)
 
     async def play() -> None:
         got: list[QueuedDelivery] = []
-        task = asyncio.create_task(scene.listen(None, got, float(at_once)))
+        task = asyncio.create_task(scene.listen(None, got, float(offer)))
         for _ in range(50):
             await asyncio.sleep(0)
         before = scene.store.reads
@@ -168,7 +168,7 @@ def test_a_listener_that_has_caught_up_does_not_read_the_store(at_once: bool) ->
             scene.queues.hand_over(LANE, [scene.store.committed[-1]], None)
             await scene.settled([got], number)
         assert len(got) == 199
-        assert (scene.taken_at_once > 190) == at_once
+        assert (scene.taken_at_once > 190) == offer
         assert scene.metrics.streamed == 199
         assert scene.queues.streamed(LANE) == got[-1].id
         assert scene.store.reads == before

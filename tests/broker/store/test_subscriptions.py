@@ -217,7 +217,7 @@ def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(st
         transaction.delete_subscription(two.id)
     assert store.queue(1, "desk") is None
     statistics = store.statistics()
-    assert (statistics.queues, statistics.pending, statistics.subscriptions) == (0, 0, 0)
+    assert (statistics.lanes, statistics.pending, statistics.subscriptions) == (0, 0, 0)
     (three,) = subscribe(store, "one", subscriber="desk")
     assert three.id > two.id
     assert three.queue_id > two.queue_id

@@ -137,7 +137,7 @@ def test_skew_prefers_early_children() -> None:
 def test_exhaustion_is_reported() -> None:
     with pytest.raises(WorkloadExhaustedError) as caught:
         path_queries(bundled_dtd("library"), 500, wildcard=0, descendant=0)
-    assert caught.value.found == 8
+    assert caught.value.produced == 8
     assert "500 wanted" in str(caught.value)
 
 

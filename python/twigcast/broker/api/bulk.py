@@ -159,9 +159,9 @@ class _Import:
         for start in range(0, len(singly), _REPLACED_AT_ONCE):
             await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
 
-    async def _put_one(self, number: int, body: SubscriptionIn, known: StoredSubscription) -> None:
+    async def _put_one(self, number: int, body: SubscriptionIn, existing: StoredSubscription) -> None:
         try:
-            await replace_one(self._shared, known, body)
+            await replace_one(self._shared, existing, body)
         except TwigcastError as error:
             self._count_replaced(number, body.key, error)
         else:

@@ -100,7 +100,7 @@ async def _unless_over(
 
 
 async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
-    """The lane of a subscriber.
+    """The queue of a subscriber.
 
     Raises:
         NotFound: There is none.
@@ -112,7 +112,7 @@ async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) ->
 
 
 async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryId) -> None:
-    """Acknowledge all deliveries of a lane up to one, those of the same message that come before it included."""
+    """Acknowledge all deliveries of a queue up to one, those of the same message that come before it included."""
     await shared.broker.acknowledge_up_to(queue_id, last.seq - 1)
     same: list[DeliveryId] = []
     position: QueuePosition | None = QueuePosition(last.seq - 1)

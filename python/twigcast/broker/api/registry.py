@@ -74,7 +74,7 @@ async def register_source(
     change it. A key that is given with the first registration becomes the source's.
     """
     key, choice = await _registering(shared).register_source(
-        principal.tenant.name, name, key, place=body.place, schema=body.dtd, rate=body.rate, size=body.size
+        principal.tenant.name, name, key, location=body.place, schema=body.dtd, rate=body.rate, size=body.size
     )
     chosen = ChoiceOut.of(choice)
     return RegisteredOut(broker=chosen.broker, backup=chosen.backup, key=key)

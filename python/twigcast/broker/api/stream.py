@@ -2,7 +2,7 @@
 
 A group of deliveries is one write to the connection, made of parts that all connections share. What comes while a
 stream waits for it is written as soon as it is handed over, without waking a task. Back-pressure is that of the
-connection: as long as its buffer is full, its lane is not asked for more.
+connection: as long as its buffer is full, its queue is not asked for more.
 """
 
 from __future__ import annotations
@@ -189,9 +189,7 @@ class EventStream(Response):
 
     async def _deliver(self) -> None:
         connection = self._connection
-        async for group in self._shared.broker.read_queue(
-            self._queue_id, self._position, at_once=self._deliver_at_once
-        ):
+        async for group in self._shared.broker.read_queue(self._queue_id, self._position, offer=self._deliver_at_once):
             for part in in_writes(group):
                 await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
                 self._handed_over(part)

@@ -110,7 +110,7 @@ class Streams:
 class AutomaticAcks:
     """Acknowledges what was handed to streams that want it so: for all streams together, a few times a second.
 
-    While a lane flows, only its mark is moved, to before the latest message: one row. The deliveries of the latest
+    While a queue flows, only its mark is moved, to before the latest message: one row. The deliveries of the latest
     message are acknowledged when nothing came after them for a while, since the same message may have more.
     """
 
@@ -120,7 +120,7 @@ class AutomaticAcks:
         self._resting: dict[int, list[DeliveryId]] = {}
 
     def handed_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Note deliveries of a lane, in order."""
+        """Note deliveries of a queue, in order."""
         last = deliveries[-1].id.seq
         ids = self._moved.get(queue_id) or self._resting.pop(queue_id, None)
         if ids is None or ids[0].seq != last:

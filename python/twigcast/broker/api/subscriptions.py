@@ -194,10 +194,10 @@ async def add(shared: ApiContext, principal: Principal, key: str, body: Replacem
     return outcome
 
 
-async def replace(shared: ApiContext, known: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
+async def replace(shared: ApiContext, existing: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
     """Give a subscription what ``body`` says."""
     return await shared.broker.replace(
-        known,
+        existing,
         query=body.query,
         namespaces=body.namespaces,
         dialect=body.dialect,

@@ -78,7 +78,7 @@ def excerpt(body: bytes, line: int | None = None, column: int | None = None) -> 
     else:
         first, last = max(0, min(line, len(lines)) - 1 - AROUND), line + AROUND
     shown = tuple(
-        _line(number, content, column if number == line else None, is_place=number == line)
+        _line(number, content, column if number == line else None, is_fault=number == line)
         for number, content in enumerate(lines[first:last], start=first + 1)
     )
     return Excerpt(shown, (), encoding, first, max(0, len(lines) - last))
@@ -111,7 +111,7 @@ def _looks_binary(text: str) -> bool:
     return strange * 10 > len(head)
 
 
-def _line(number: int, content: str, column: int | None, *, is_place: bool) -> ExcerptLine:
+def _line(number: int, content: str, column: int | None, *, is_fault: bool) -> ExcerptLine:
     position = None if column is None else min(column - 1, len(content))
     start = 0 if position is None else max(0, position - LINE_CHARACTERS_MAX // 2)
     if start < LINE_CHARACTERS_MAX // 4:
@@ -123,13 +123,13 @@ def _line(number: int, content: str, column: int | None, *, is_place: bool) -> E
     if position is not None and position == len(content):
         # Something is missing at the end of the line.
         spans.append(HighlightSpan("\N{NO-BREAK SPACE}", "error"))
-    return ExcerptLine(number, tuple(spans), is_place, start > 0, end < len(content))
+    return ExcerptLine(number, tuple(spans), is_fault, start > 0, end < len(content))
 
 
-def _around(text: str, place: int | None) -> list[tuple[str, str]]:
-    if place is None:
+def _around(text: str, position: int | None) -> list[tuple[str, str]]:
+    if position is None:
         return [(text, "text")] if text else []
-    parts = [(text[:place], "text"), (text[place : place + 1], "error"), (text[place + 1 :], "text")]
+    parts = [(text[:position], "text"), (text[position : position + 1], "error"), (text[position + 1 :], "text")]
     return [part for part in parts if part[0]]
 
 

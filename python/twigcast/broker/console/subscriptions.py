@@ -216,13 +216,15 @@ async def save(visit: PageRequest) -> Response:
     return visit.go(pages.link("/subscriptions/one", key=existing.key), "Saved. It counts from the next message on.")
 
 
-async def _changed_delivery(visit: PageRequest, known: StoredSubscription, wanted: DeliveryIn) -> DeliverySettings:
+async def _changed_delivery(
+    visit: PageRequest, existing: StoredSubscription, requested: DeliveryIn
+) -> DeliverySettings:
     """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
-    if known.delivery.kind == "websub":
-        return known.delivery
-    settings = await api.delivery_settings(visit.context, wanted)
-    if settings.secret is None and settings.kind == known.delivery.kind and not visit.form.has("no_secret"):
-        return DeliverySettings(settings.kind, settings.url, known.delivery.secret)
+    if existing.delivery.kind == "websub":
+        return existing.delivery
+    settings = await api.delivery_settings(visit.context, requested)
+    if settings.secret is None and settings.kind == existing.delivery.kind and not visit.form.has("no_secret"):
+        return DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
     return settings
 
 

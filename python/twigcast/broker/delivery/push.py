@@ -1,10 +1,10 @@
-"""Pushing: from lanes that have something pending to subscribers' servers, in order, at least once.
+"""Pushing: from queues that have something pending to subscribers' servers, in order, at least once.
 
 There is one :class:`_Queue` for each pushed subscription that has something pending, and it is only a place in a queue
 (:mod:`~twigcast.broker.delivery.host_scheduler`) and a count of attempts; what is idle is a number in a table. A turn
 reads a few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn,
-and the lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
-lane goes on: nothing ends silently.
+and the queue comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
+queue goes on: nothing ends silently.
 
 Attempts that failed are counted in the store, so that a delivery comes to its end however often the broker restarts.
 After a restart what is pending is pending still, and is marked as possibly delivered before.
@@ -44,9 +44,9 @@ _TURN_DELIVERIES: Final = 32
 _TURN_BYTES: Final = 256 << 10
 _ASKED_AT_ONCE: Final = 10_000
 _STORE_WAIT: Final = 2.0
-"""Seconds until a lane asks again a store that did not answer."""
+"""Seconds until a queue asks again a store that did not answer."""
 _REPLAY_WAIT: Final = 1.0
-"""Seconds until a lane that waits for its replay looks again, should nobody tell it."""
+"""Seconds until a queue that waits for its replay looks again, should nobody tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PushCounts:
 
 
 class Pusher:
-    """Pushes what lanes have pending. A watcher of the broker.
+    """Pushes what queues have pending. A watcher of the broker.
 
     Args:
         broker: Where deliveries come from.
@@ -104,15 +104,15 @@ class Pusher:
         self._outgoing = outgoing
         self._channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
-        self._targets: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
+        self._targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
         self._busy: dict[int, _Queue] = {}
-        self._unsure: set[int] = set()  # lanes that may have something pending
+        self._unsure: set[int] = set()  # queues that may have something pending
         self._asking: asyncio.Task[None] | None = None
         self._before_start = 0
 
     @property
     def busy_queues(self) -> int:
-        """Lanes that have something pending."""
+        """Queues that have something pending."""
         return len(self._busy)
 
     def open_hosts(self) -> list[str]:
@@ -140,7 +140,7 @@ class Pusher:
     # The broker tells -----------------------------------------------------------------------------------------------
 
     def on_deliveries(self, queue_ids: Collection[int]) -> None:
-        """Lanes got deliveries."""
+        """Queues got deliveries."""
         for queue_id in queue_ids:
             if queue_id in self._targets:
                 self._wake(queue_id)
@@ -158,7 +158,7 @@ class Pusher:
         self._ask(queue_id for queue_id in active if queue_id not in self._busy)
 
     def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
+        """Dead letters are tried once more, each by itself. One that is not delivered is given up again."""
         for delivery in deliveries:
             self._queues.add(_Redelivery(self, delivery))
 
@@ -178,7 +178,7 @@ class Pusher:
             queue.again = True
 
     def _wake_anew(self, queue_id: int) -> None:
-        """Wake a lane whose subscription is another now: it waits no longer, neither for its time nor for its host."""
+        """Wake a queue whose subscription is another now: it waits no longer, neither for its time nor for its host."""
         queue = self._busy[queue_id]
         if queue.is_running:
             queue.again = True
@@ -188,7 +188,7 @@ class Pusher:
             self._queues.add(queue)
 
     def _ask(self, queue_ids: Iterable[int]) -> None:
-        """Wake those lanes that turn out to have something pending: of many that are new, none has."""
+        """Wake those queues that turn out to have something pending: of many that are new, none has."""
         self._unsure.update(queue_ids)
         if self._unsure and (self._asking is None or self._asking.done()):
             self._asking = asyncio.get_running_loop().create_task(self._wake_filled())
@@ -207,14 +207,14 @@ class Pusher:
                 continue
             self.on_deliveries(filled)
 
-    # For lanes ------------------------------------------------------------------------------------------------------
+    # For queues ------------------------------------------------------------------------------------------------------
 
     def identity(self, queue_id: int) -> tuple[int, str, str] | None:
-        """Tenant, key and host of a lane's subscription, while there is one that is pushed."""
+        """Tenant, key and host of a queue's subscription, while there is one that is pushed."""
         return self._targets.get(queue_id)
 
     def rest(self, queue_id: int) -> None:
-        """A lane has nothing to do."""
+        """A queue has nothing to do."""
         self._busy.pop(queue_id, None)
 
     def may_have_been_sent(self, delivery: QueuedDelivery) -> bool:
@@ -263,11 +263,11 @@ class Pusher:
         await self.broker.change(keep)
 
     async def attempts(self, queue_id: int) -> Attempts | None:
-        """What was tried at the first delivery of a lane before the broker started."""
+        """What was tried at the first delivery of a queue before the broker started."""
         return await asyncio.to_thread(self.broker.store.attempts, queue_id)
 
     async def forget_attempts(self, queue_id: int) -> None:
-        """The first delivery of a lane has come to its end."""
+        """The first delivery of a queue has come to its end."""
         await self.broker.change(lambda transaction: transaction.set_attempts(queue_id, None))
 
 
@@ -278,7 +278,7 @@ def _tell_fault(task: asyncio.Task[None]) -> None:
 
 
 class _Queue:
-    """A lane that has something pending."""
+    """A queue that has something pending."""
 
     def __init__(self, pusher: Pusher, queue_id: int) -> None:
         self._pusher = pusher
@@ -295,7 +295,7 @@ class _Queue:
         self._remembers = True  # whether the store may know of attempts
 
     def successor(self) -> _Queue:
-        """The same lane with all its attempts, to be put into a queue anew."""
+        """The same queue with all its attempts, to be put into a queue anew."""
         queue = _Queue(self._pusher, self._queue_id)
         queue._tried = self._tried
         return queue

@@ -2,7 +2,7 @@
 
 A *topic* is the Atom feed of a subscription or of a source, by its capability URL. Its WebSub subscribers are
 subscriptions of their own (kind ``websub``), with the query of the topic, and so are matched in the shared engine,
-have lanes, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
+have queues, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
 an XPath expression; the query is then both of them, joined by ``and``.
 
 Requests are checked, stored and answered with 202; verification of intent follows, after a restart too. Leases end; a
@@ -306,12 +306,12 @@ class WebSubHub:
             await self._deny(intent.callback, topic.url, str(error))
 
     async def _renew(
-        self, known: StoredSubscription, topic: Topic, settings: DeliverySettings
+        self, existing: StoredSubscription, topic: Topic, settings: DeliverySettings
     ) -> StoredSubscription | None:
         """Give a subscription a new lease; ``None``: the old one has ended in this moment."""
         try:
             return await self._broker.replace(
-                known, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
+                existing, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
             )
         except NotFound:
             return None

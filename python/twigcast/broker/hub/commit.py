@@ -74,17 +74,17 @@ class CommitResult:
     last_seq: int = 0
     """The highest sequence number that is stored; 0: as before."""
     queues: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
-    """Deliveries for lanes that somebody reads."""
+    """Deliveries for queues that somebody reads."""
     overflown: dict[int, DeliveryId] = field(default_factory=dict)
-    """Such lanes that got more than a listener can hold: the last delivery."""
+    """Such queues that got more than a listener can hold: the last delivery."""
     incomplete: bool = False
     """After a failure: the listeners may have missed something."""
     pushed: set[int] = field(default_factory=set)
-    """Lanes that got deliveries and whose subscribers are to be sent to."""
+    """Queues that got deliveries and whose subscribers are to be sent to."""
     changed: list[StoredSubscription] = field(default_factory=list)
     removed: list[StoredSubscription] = field(default_factory=list)
     replays: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Lanes being replayed, for which subscription, and the sequence number that replay looks at next; ``None``: it is
+    """Queues being replayed, for which subscription, and the sequence number that replay looks at next; ``None``: it is
     done."""
 
 
@@ -97,7 +97,7 @@ class CommitGroup:
         population: The engine.
         tenants: Their settings, by id.
         options: Bounds.
-        remaining: By lane, how many deliveries may come before those pending are counted.
+        remaining: By queue, how many deliveries may come before those pending are counted.
     """
 
     def __init__(

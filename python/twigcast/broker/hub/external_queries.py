@@ -3,7 +3,7 @@
 Saxon evaluates one query on one message at a time, in a process of its own, and may take up to a limit for it.
 Publishing cannot wait for that. So these queries take no part in live matching: a *follower* looks at each message once
 it is stored, lets the engine say whether Saxon has to look at all, and stores what it finds together with how far it
-has come. The ceiling of its lane keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
+has come. The ceiling of its queue keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
 
 Others get what comes before they are paused, and nothing of what comes until they go on. So does a follower, although
 it may be paused, or go on, before it has come there: it goes on looking until it has come to where the pause began, and

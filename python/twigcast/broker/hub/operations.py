@@ -183,15 +183,15 @@ class SetState(Operation):
         group.reread.append(existing)
         group.remaining_by_queue.pop(existing.queue_id, None)
 
-    def _pause_follower(self, group: CommitGroup, known: RegisteredSubscription) -> None:
+    def _pause_follower(self, group: CommitGroup, existing: RegisteredSubscription) -> None:
         """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
         transaction, next_seq = group.transaction, group.transaction.next_seq()
         if self._state is not SubscriptionState.ACTIVE:
-            transaction.begin_pause(known.id, next_seq)
-        elif not transaction.end_pause(known.id, next_seq - 1):
+            transaction.begin_pause(existing.id, next_seq)
+        elif not transaction.end_pause(existing.id, next_seq - 1):
             # Of the time when it was paused nothing is known but that it is over.
-            transaction.set_replay(known.id, next_seq)
-            group.replays.append((known.queue_id, known.id, next_seq))
+            transaction.set_replay(existing.id, next_seq)
+            group.replays.append((existing.queue_id, existing.id, next_seq))
 
 
 class Unsubscribe(Operation):
@@ -226,7 +226,7 @@ class AcknowledgeDeliveries(Operation):
     """Acknowledge single deliveries.
 
     Args:
-        queue_id: Their lane.
+        queue_id: Their queue.
         ids: Which ones.
         future: Told when it is durable.
     """
@@ -245,10 +245,10 @@ class AcknowledgeDeliveries(Operation):
 
 
 class AcknowledgeUpTo(Operation):
-    """Acknowledge all deliveries of lanes, each up to a message that is stored.
+    """Acknowledge all deliveries of queues, each up to a message that is stored.
 
     Args:
-        marks: The messages by lane.
+        marks: The messages by queue.
         future: Told when it is durable.
     """
 

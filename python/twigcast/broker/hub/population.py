@@ -1,6 +1,6 @@
 """The subscriptions in the engine, and where the deliveries of each go.
 
-The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and lane that is:
+The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and queue that is:
 two numbers, a key and a flag each, so that a million subscriptions fit. The writing thread alone changes and asks them.
 Subscriptions that are paused or suspended are not in the engine, but kept aside as a whole.
 """
@@ -90,7 +90,7 @@ class TenantPopulation:
         self.ids = array("q")
         """Subscription by slot."""
         self.queues = array("q")
-        """Lane by slot."""
+        """Queue by slot."""
         self.keys: list[str] = []
         """Key by slot."""
         self.pushed = bytearray()
@@ -219,7 +219,7 @@ class TenantPopulation:
         self.engine.discard(str(subscription_id))
 
     def of_queue(self, queue_id: int) -> list[int]:
-        """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
+        """The subscriptions of a queue that take part. Looks at all: for what happens rarely."""
         candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
         candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
         return [number for number in candidates if self.active(number)]

@@ -99,14 +99,14 @@ class PublishRun:
         self._store()
         return results
 
-    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
+    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
         """The messages in UTF-8 and what the engine says of them, by place among the submissions."""
         bodies: dict[int, bytes] = {}
         outcomes: dict[int, MatchOutcome] = {}
         positions: dict[int, list[int]] = {}
         bytes_max = self._group.options.limits.message_bytes_max
         for position, s in enumerate(self._submissions):
-            if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in known:
+            if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in existing:
                 continue
             try:
                 bodies[position] = recoded(s.body, s.charset, bytes_max)

@@ -1,7 +1,7 @@
 """Replay: the stored past for a subscription that asked for it, in the background, before what is live.
 
 How far it has come is stored with what it finds, in the same commit, so that it goes on after a restart with no gap and
-no double. Meanwhile live matching fills the lane above the past; the lane's ceiling keeps that back until its turn.
+no double. Meanwhile live matching fills the queue above the past; the queue's ceiling keeps that back until its turn.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNK_BYTES: Final = 8 << 20
 
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
-"""Between two looks whether a lane that is half full has been emptied."""
+"""Between two looks whether a queue that is half full has been emptied."""
 
 
 class StoreWrite(Protocol):
@@ -248,7 +248,7 @@ class Replays:
                 return
 
     async def _remaining(self, subscription: StoredSubscription) -> int:
-        """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
+        """Wait until the queue is half full at most; how many may come then, so that replay alone suspends nobody."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
         while await self._in_thread(lambda: self._store.pending_count(subscription.queue_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)

@@ -49,7 +49,7 @@ class Writer:
         population: The engine, which from its start on belongs to this thread.
         options: Bounds.
         metrics: Counters.
-        live: Lanes that somebody reads, as the event loop has them.
+        live: Queues that somebody reads, as the event loop has them.
         hand_over: Called in the writing thread with what the event loop is to be told.
     """
 
@@ -241,7 +241,7 @@ class Writer:
         return results
 
     def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
-        """Deliveries for the lanes that somebody reads.
+        """Deliveries for the queues that somebody reads.
 
         Who begins to read is live before it looks into the store, and here the commit is over: whatever the order of
         the two, it gets each delivery from one side at least.

@@ -162,14 +162,14 @@ class BrokerNode:
             return lambda message: message.scope in scopes
         result = RoutingMatcher(query, self._limits)
 
-        def wants(message: OverlayMessage) -> bool:
+        def is_requested(message: OverlayMessage) -> bool:
             try:
                 return result.matches(message.body, message.scope)
             except TwigcastError as error:
                 logger.warning("message %d is sent without a look at it: %s", message.number, error)
                 return True
 
-        return wants
+        return is_requested
 
     def retained_above(self) -> int | None:
         """The number above which some broker may still ask for messages."""

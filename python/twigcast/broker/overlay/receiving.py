@@ -146,8 +146,8 @@ class _Reception(PublishRun):
         self.counts = ReceiveCounts()
         self._origins: list[tuple[int, Origin]] = []
 
-    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
-        bodies, outcomes = super()._match(known)
+    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
+        bodies, outcomes = super()._match(existing)
         for position, submission in enumerate(self._submissions):
             if isinstance(submission, _Foreign) and submission.refusal is not None:
                 outcomes[position] = MatchOutcome(error=submission.refusal)

@@ -191,7 +191,7 @@ class RegistrationService:
     # From clients, in the main event loop ----------------------------------------------------------------------------
 
     async def register_source(
-        self, scope: str, name: str, key: str | None, *, place: Location, schema: str, rate: float, size: int
+        self, scope: str, name: str, key: str | None, *, location: Location, schema: str, rate: float, size: int
     ) -> tuple[str, BrokerChoice]:
         """Register a source, or change what is known of it.
 
@@ -207,7 +207,7 @@ class RegistrationService:
         shown, key = key, key or new_key()
         full = source_name(scope, name)
         try:
-            reply = await self._ask(RegisterSource(full, place, schema, rate, size, owner_of(key)))
+            reply = await self._ask(RegisterSource(full, location, schema, rate, size, owner_of(key)))
         except NoAnswer as error:
             if shown is not None:
                 raise
@@ -231,21 +231,23 @@ class RegistrationService:
         if not _was_there(reply):
             raise NotFound(f"there is no registered source {name!r}")
 
-    async def choose(self, place: Location, wanted: RoutingQuery) -> BrokerChoice:
+    async def choose(self, position: Location, requested: RoutingQuery) -> BrokerChoice:
         """Which broker would serve a subscriber now.
 
         Raises:
             NoRegistry: Those that hold the registry do not answer.
         """
-        return await self._choice(await self._ask(RegisterProfile("", place, wanted), is_question=True))
+        return await self._choice(await self._ask(RegisterProfile("", position, requested), is_question=True))
 
-    async def register_profile(self, scope: str, name: str, place: Location, wanted: RoutingQuery) -> BrokerChoice:
+    async def register_profile(
+        self, scope: str, name: str, position: Location, requested: RoutingQuery
+    ) -> BrokerChoice:
         """Which broker serves a subscriber, who counts there from now on.
 
         Raises:
             NoRegistry: Those that hold the registry do not answer.
         """
-        return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), place, wanted)))
+        return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), position, requested)))
 
     async def remove_profile(self, scope: str, name: str) -> None:
         """A subscriber counts no more.

@@ -19,7 +19,7 @@ _FORGOTTEN_CHECK = 1_000
 
 
 class QueueLeases:
-    """The leases of one lane. A reader of it while somebody waits.
+    """The leases of one queue. A reader of it while somebody waits.
 
     Args:
         clock: Seconds that only grow.
@@ -119,7 +119,7 @@ class QueueLeases:
         if len(self.before) > _FORGOTTEN_CHECK:
             self.before = {n for n in self.before if first_pending is not None and n >= first_pending}
 
-    # As a reader of the lane
+    # As a reader of the queue
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Something came: let those who wait look."""
@@ -161,10 +161,10 @@ class QueueLeases:
 
 
 class Leases:
-    """Pulling from lanes.
+    """Pulling from queues.
 
     Args:
-        queues: The lanes.
+        queues: The queues.
         clock: Seconds that only grow; no clock that can be set.
     """
 
@@ -174,18 +174,18 @@ class Leases:
         self._tables: dict[int, QueueLeases] = {}
 
     def of(self, queue_id: int) -> QueueLeases | None:
-        """The leases of a lane, where there are any."""
+        """The leases of a queue, where there are any."""
         return self._tables.get(queue_id)
 
     def close(self, queue_id: int) -> None:
-        """A lane is gone."""
+        """A queue is gone."""
         self._tables.pop(queue_id, None)
 
     async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         """Lease deliveries, waiting for the first.
 
         Args:
-            queue_id: The lane.
+            queue_id: The queue.
             limit: Deliveries at most.
             wait: Seconds to wait at most.
             visibility: Seconds for which they are leased.

@@ -1,21 +1,22 @@
-"""Lanes that are being read: live hand-over from the writing thread to listeners, with the store to fall back on.
+"""Queues that are being read: live hand-over from the writing thread to listeners, with the store to fall back on.
 
 A listener reads from the store until it has caught up, and from then on gets what the writing thread hands over. What
 is handed over while it still reads is kept in a bounded buffer, whose oldest entries go first; so what the buffer holds
-is always the end of the lane, without a hole. The listener may change over when nothing lies between what it has read
+is always the end of the queue, without a hole. The listener may change over when nothing lies between what it has read
 and what the buffer begins with:
 
 - its last reading found nothing more, and nothing was dropped from the buffer since that reading began, or
 - the buffer begins at or before the last delivery that it has read.
 
 What it has read is then left out of the buffer. When the buffer of a listener that has changed over drops something,
-it goes back to the store, from where it is. It must be known as a reader of the lane before it reads from the store for
-the first time, and the writing thread looks for readers after the commit: each delivery comes from one side at least.
+it goes back to the store, from where it is. It must be known as a reader of the queue before it reads from the store
+for the first time, and the writing thread looks for readers after the commit: each delivery comes from one side at
+least.
 
 While a listener that has changed over waits with an empty buffer, nothing lies between what it has read and what is
 handed over: it may be given that at once, where it waits for it so.
 
-A lane that a replay fills has a *ceiling*: the sequence number that replay looks at next. Only what lies below it is
+A queue that a replay fills has a *ceiling*: the sequence number that replay looks at next. Only what lies below it is
 handed out, because what comes next in order is not known yet.
 """
 
@@ -55,11 +56,11 @@ class ReadPending(Protocol):
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> Awaitable[list[QueuedDelivery]]:
-        """What a lane has pending."""
+        """What a queue has pending."""
 
 
 class QueueReader(Protocol):
-    """Something that reads a lane."""
+    """Something that reads a queue."""
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """These came, in order."""
@@ -74,11 +75,11 @@ class QueueReader(Protocol):
         """Look again: the ceiling moved, or it is over."""
 
     def close(self) -> None:
-        """The lane is gone, or the broker stops."""
+        """The queue is gone, or the broker stops."""
 
 
 class LiveQueues:
-    """The lanes that somebody reads.
+    """The queues that somebody reads.
 
     Args:
         read: Reads what is pending.
@@ -91,9 +92,9 @@ class LiveQueues:
         self.options = options
         self.metrics = metrics
         self.readers: dict[int, list[QueueReader]] = {}
-        """By lane. The writing thread looks into it for lanes that are read."""
+        """By queue. The writing thread looks into it for queues that are read."""
         self.ceilings: dict[int, int] = {}
-        """By lane that a replay fills."""
+        """By queue that a replay fills."""
         self.first_new = 0
         """The first sequence number that did not exist when the process started: what is older may have been handed
         out before."""
@@ -106,7 +107,7 @@ class LiveQueues:
     # What the writing thread says
 
     def hand_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery], overflown: DeliveryId | None) -> None:
-        """Give the readers of a lane what came, or tell them that it was too much."""
+        """Give the readers of a queue what came, or tell them that it was too much."""
         for reader in self.readers.get(queue_id, ()):
             if overflown is None:
                 reader.offer(deliveries)
@@ -135,7 +136,7 @@ class LiveQueues:
             reader.purge(subscription_id)
 
     def close(self, queue_id: int) -> None:
-        """A lane is gone."""
+        """A queue is gone."""
         self.ceilings.pop(queue_id, None)
         self._streamed.pop(queue_id, None)
         for reader in self.readers.pop(queue_id, ()):
@@ -162,11 +163,11 @@ class LiveQueues:
             self.readers.pop(queue_id, None)
 
     def knows(self, queue_id: int) -> bool:
-        """Whether anything is kept for a lane."""
+        """Whether anything is kept for a queue."""
         return queue_id in self.readers or queue_id in self.ceilings or queue_id in self._streamed
 
     def streamed(self, queue_id: int) -> DeliveryId:
-        """The last delivery that a listener of the lane was given in this process."""
+        """The last delivery that a listener of the queue was given in this process."""
         return self._streamed.get(queue_id, START)
 
     def has_streamed(self, queue_id: int, up_to: DeliveryId) -> None:
@@ -181,14 +182,14 @@ class LiveQueues:
 
 
 class QueueCursor:
-    """Reads one lane from a position on, for one asynchronous iteration.
+    """Reads one queue from a position on, for one asynchronous iteration.
 
     Args:
-        queues: The lanes.
+        queues: The queues.
         queue_id: Which one.
         after: Where to go on; ``None``: from the first that is pending.
         marked: Marks deliveries from the store.
-        at_once: Is offered what comes while the iteration waits; what it takes does not come in the iteration.
+        offer: Is offered what comes while the iteration waits; what it takes does not come in the iteration.
         open_: Whether there is anything to come at all.
     """
 
@@ -198,7 +199,7 @@ class QueueCursor:
         queue_id: int,
         after: QueuePosition | None,
         marked: Callable[[int, list[QueuedDelivery]], list[QueuedDelivery]],
-        at_once: Offer | None = None,
+        offer: Offer | None = None,
         *,
         open_: bool = True,
     ) -> None:
@@ -206,7 +207,7 @@ class QueueCursor:
         self._queue_id = queue_id
         self._cursor = START if after is None else DeliveryId(after.seq, after.subscription_id)
         self._marked = marked
-        self._offer = at_once
+        self._offer = offer
         self._live = False
         """Whether the iteration waits for what is handed over next."""
         self._buffer: deque[QueuedDelivery] = deque()
@@ -218,7 +219,7 @@ class QueueCursor:
         self._waiting: asyncio.Future[None] | None = None
 
     async def groups(self) -> AsyncGenerator[list[QueuedDelivery], None]:
-        """The deliveries, in groups, until the lane is closed."""
+        """The deliveries, in groups, until the queue is closed."""
         queues, metrics = self._queues, self._queues.metrics
         queues.join(self._queue_id, self)
         metrics.listeners += 1

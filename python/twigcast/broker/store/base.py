@@ -27,7 +27,7 @@ class Memory:
         self.has_redriven = False
         """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
         self.queues_set_aside: set[int] = set()
-        """Lanes that may have deliveries set aside; no other lane has."""
+        """Queues that may have deliveries set aside; no other queue has."""
 
 
 class Reads:
@@ -57,11 +57,11 @@ class Writes(ABC):
         self.memory = memory
         self.counters = StoredCounters(session)
         self.marks: dict[int, int] = {}
-        """Marks of lanes that are to be moved by :meth:`save_marks`, all at once."""
+        """Marks of queues that are to be moved by :meth:`save_marks`, all at once."""
 
     @abstractmethod
     def save_marks(self) -> None:
-        """Move the marks of lanes: at the end, and before anything that goes by them."""
+        """Move the marks of queues: at the end, and before anything that goes by them."""
 
     def first(self, sql: str, params: Params = ()) -> Row | None:
         """The first row that a query finds."""
@@ -73,4 +73,4 @@ class Writes(ABC):
 
     @abstractmethod
     def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
-        """Acknowledge single deliveries of a lane."""
+        """Acknowledge single deliveries of a queue."""

@@ -1,4 +1,4 @@
-"""Lanes: storing deliveries, reading what is pending, acknowledging."""
+"""Queues: storing deliveries, reading what is pending, acknowledging."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
     "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers)"
 )
-"""What makes a delivery ``d`` of a lane ``l`` pending. While a replay lasts, what came after the past waits for it."""
+"""What makes a delivery ``d`` of a queue ``l`` pending. While a replay lasts, what came after the past waits for it."""
 
 
 _PAYLOAD: Final = (
@@ -41,7 +41,7 @@ SET_ASIDE_AT_ONCE: Final = 1_000
 
 
 class QueueReads(Reads):
-    """Reading lanes."""
+    """Reading queues."""
 
     def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
         row = self.first(
@@ -163,7 +163,7 @@ def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
 
 
 def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDelivery]:
-    """Deliveries of one lane (sequence number, subscription, lane, key, size of the payload) with their messages."""
+    """Deliveries of one queue (sequence number, subscription, queue, key, size of the payload) with their messages."""
     messages = messages_by_seq(session, dict.fromkeys(row[0] for row in rows))
     payloads = _payloads(session, rows[0][2], [row[:2] for row in rows if row[4] is not None]) if rows else {}
     return [
@@ -176,10 +176,10 @@ def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDel
     ]
 
 
-def _payloads(session: DatabaseSession, queue_id: int, wanted: Sequence[Row]) -> dict[tuple[int, int], bytes]:
+def _payloads(session: DatabaseSession, queue_id: int, requested: Sequence[Row]) -> dict[tuple[int, int], bytes]:
     results: dict[tuple[int, int], bytes] = {}
-    names = set(wanted)
-    for some in chunks(sorted({seq for seq, _ in wanted}), 1_000):
+    names = set(requested)
+    for some in chunks(sorted({seq for seq, _ in requested}), 1_000):
         rows = [
             row
             for row in session.rows(
@@ -197,17 +197,17 @@ def _payloads(session: DatabaseSession, queue_id: int, wanted: Sequence[Row]) ->
     return results
 
 
-def _shared_payloads(session: DatabaseSession, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+def _shared_payloads(session: DatabaseSession, requested: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
     """Results that deliveries share, by sequence number and number."""
-    if not wanted:
+    if not requested:
         return {}
     return {
         (seq, number): payload
         for seq, number, payload in session.rows(
             f"SELECT seq, number, payload FROM payloads WHERE {session.among('seq')} AND {session.among('number')}",
-            (session.values({seq for seq, _ in wanted}), session.values({number for _, number in wanted})),
+            (session.values({seq for seq, _ in requested}), session.values({number for _, number in requested})),
         )
-        if (seq, number) in wanted
+        if (seq, number) in requested
     }
 
 
@@ -332,7 +332,7 @@ class QueueWrites(Writes):
         """Where much that is acknowledged lies behind a little that waits, move the mark past both.
 
         Args:
-            queue_id: The lane.
+            queue_id: The queue.
             mark: Where its mark is.
             last: What was acknowledged just now.
         """
@@ -355,7 +355,7 @@ class QueueWrites(Writes):
         self.session.insert("set_aside", ("lane_id", "seq", "subscription_id"), rows, keep_existing=True)
 
     def _move_mark(self, queue_id: int, queue: Row, seq: int) -> int:
-        """Move the mark of a lane forward, not into what replay is still to bring; where it is then."""
+        """Move the mark of a queue forward, not into what replay is still to bring; where it is then."""
         acked, replay_next = queue
         if replay_next is not None:
             seq = min(seq, replay_next - 1)

@@ -50,7 +50,7 @@ APPLICATION_ID: Final = 0x54574743
 """``TWGC``: marks the file as one of ours."""
 
 PAGE_SIZE: Final = 2048
-"""Of new stores. The ten deliveries of a message lie in ten lanes, and each is a page in the log: with SQLite's 4 KB,
+"""Of new stores. The ten deliveries of a message lie in ten queues, and each is a page in the log: with SQLite's 4 KB,
 twice as much is written for the same."""
 
 BUSY_SECONDS: Final = 10.0

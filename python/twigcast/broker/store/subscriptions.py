@@ -1,4 +1,4 @@
-"""Subscriptions, and the lanes they need."""
+"""Subscriptions, and the queues they need."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ class SubscriptionWrites(Writes):
 
 
 class _Queue(NamedTuple):
-    """What decides whether a subscription may join a lane."""
+    """What decides whether a subscription may join a queue."""
 
     id: int
     kind: str
@@ -364,9 +364,9 @@ class _Adding:
         return results
 
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
-        """Lanes by tenant and subscriber, those that are there."""
+        """Queues by tenant and subscriber, those that are there."""
         results = self._present("lanes", "subscriber", "id, kind, replay_next", names)
-        # A query in XQuery always has a message to look at next: other lanes need not be searched for one.
+        # A query in XQuery always has a message to look at next: other queues need not be searched for one.
         own: set[int] = set()
         for some in chunks([row[0] for row in results.values() if row[2] is not None], AMONG_MAX):
             rows = self._session.rows(
@@ -394,47 +394,47 @@ class _Adding:
         return results
 
     def _subscription(
-        self, wanted: NewSubscription, queue_id: int, replay_next: int | None, last_seq: int
+        self, requested: NewSubscription, queue_id: int, replay_next: int | None, last_seq: int
     ) -> StoredSubscription:
         return StoredSubscription(
             id=self._counters.take("subscription"),
-            tenant_id=wanted.tenant_id,
-            key=wanted.key,
-            query=wanted.query,
+            tenant_id=requested.tenant_id,
+            key=requested.key,
+            query=requested.query,
             queue_id=queue_id,
-            subscriber=wanted.subscriber or wanted.key,
-            namespaces=wanted.namespaces,
-            dialect=wanted.dialect,
-            delivery=wanted.delivery,
+            subscriber=requested.subscriber or requested.key,
+            namespaces=requested.namespaces,
+            dialect=requested.dialect,
+            delivery=requested.delivery,
             created=self._at,
             replay_next=replay_next,
-            replay_end=None if wanted.replay_from is None or wanted.dialect == "xquery" else last_seq,
+            replay_end=None if requested.replay_from is None or requested.dialect == "xquery" else last_seq,
         )
 
 
-def _replay_next(wanted: NewSubscription, last_seq: int) -> int | None:
+def _replay_next(requested: NewSubscription, last_seq: int) -> int | None:
     """The first message that a new subscription looks at by itself; one in XQuery does so with all."""
-    first = wanted.replay_from or last_seq + 1
-    if wanted.dialect == "xquery":
+    first = requested.replay_from or last_seq + 1
+    if requested.dialect == "xquery":
         return min(first, last_seq + 1)
     return first if first <= last_seq else None
 
 
-def _refusal(wanted: NewSubscription, key_taken: bool, queue: _Queue | None) -> Conflict | None:
-    """Why a subscription cannot be added, given its lane where that is there already."""
-    name = wanted.subscriber or wanted.key
+def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) -> Conflict | None:
+    """Why a subscription cannot be added, given its queue where that is there already."""
+    name = requested.subscriber or requested.key
     if key_taken:
-        return Conflict(f"there is a subscription {wanted.key!r} already")
+        return Conflict(f"there is a subscription {requested.key!r} already")
     if queue is None:
         return None
-    if wanted.dialect == "xquery":
+    if requested.dialect == "xquery":
         return Conflict(f"a query in XQuery needs a subscriber of its own, and {name!r} is there already")
     if queue.is_of_xquery:
         # Others would wait for it: as long as it is paused, for ever.
         return Conflict(f"subscriber {name!r} is that of a query in XQuery, which needs one of its own")
-    if wanted.replay_from is not None:
+    if requested.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
-    if queue.kind != "pull" or wanted.delivery.kind != "pull":
+    if queue.kind != "pull" or requested.delivery.kind != "pull":
         return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
     return None
 

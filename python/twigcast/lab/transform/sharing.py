@@ -251,16 +251,16 @@ class PlanSharing:
         selection = SelectionSignature(binding, predicate)
         return _PlanPosition(query, (query.binding, predicate_path), selection, (first, second), returns, order)
 
-    def _output(self, place: _PlanPosition) -> Output:
-        join = self.joins.get(place.join)
+    def _output(self, position: _PlanPosition) -> Output:
+        join = self.joins.get(position.join)
         if join is None:
-            binding, predicate = place.join
+            binding, predicate = position.join
             merge = ordered(predicate, len(binding), self.graph)
-            join = self.joins[place.join] = SharedJoin(binding, predicate, merge)
-        selection = join.selections.setdefault(place.selection, SharedSelection(place.selection))
-        selection.binding_constants.add(place.constants[0])
-        selection.predicate_constants.add(place.constants[1])
-        return selection.outputs.setdefault(place.constants, Output())
+            join = self.joins[position.join] = SharedJoin(binding, predicate, merge)
+        selection = join.selections.setdefault(position.selection, SharedSelection(position.selection))
+        selection.binding_constants.add(position.constants[0])
+        selection.predicate_constants.add(position.constants[1])
+        return selection.outputs.setdefault(position.constants, Output())
 
     # Execution
 

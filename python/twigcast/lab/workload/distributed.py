@@ -56,12 +56,12 @@ def path_queries_on_spark(
     parts = tasks or spark.sparkContext.defaultParallelism
     values = domains or draw_domains(schema, seed)
 
-    def make(wanted: int) -> DataFrame:
+    def make(requested: int) -> DataFrame:
         def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for part in (part for batch in numbers for part in batch.column(0).to_pylist()):
                 created = path_queries(
                     schema,
-                    wanted // parts + int(part < wanted % parts),
+                    requested // parts + int(part < requested % parts),
                     seed * parts + part,
                     depth=depth,
                     wildcard=wildcard,

@@ -220,8 +220,8 @@ def on_notify(peer: Peer, sender: Address, message: NotifyPredecessor) -> None:
             table.add_successor(ref)
 
 
-def _is_nearer(peer: Peer, ref: Ref, known: Ref) -> bool:
-    return 0 < peer.table.gap_before(ref.identifier) < peer.table.gap_before(known.identifier)
+def _is_nearer(peer: Peer, ref: Ref, existing: Ref) -> bool:
+    return 0 < peer.table.gap_before(ref.identifier) < peer.table.gap_before(existing.identifier)
 
 
 def set_predecessor(peer: Peer, ref: Ref) -> None:

@@ -59,8 +59,8 @@ class AggregateFilter:
         whole = frozenset(self.counts)
         return self._engine.summarise(whole, self._limit) if len(whole) > self._limit else whole
 
-    def _announce(self, wanted: frozenset[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
-        before, self._limited = self._limited, wanted
-        if before == wanted:
+    def _announce(self, requested: frozenset[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
+        before, self._limited = self._limited, requested
+        if before == requested:
             return frozenset(), frozenset()
-        return wanted - before, before - wanted
+        return requested - before, before - requested

@@ -70,7 +70,7 @@ class OverlayMessage(NamedTuple):
         form: Name of the wire format; `text` unless negotiated otherwise.
         path: The brokers it has passed, the root first; to see loops, and to tell its way.
         published: Time of acceptance at the root, in seconds.
-        reduced: The part of the message that the body is (see `parts`); empty: the whole.
+        reduced: The part of the message that the body is (see `projection_text`); empty: the whole.
         lexicon: The dictionary that the body was written with, where it was; learnt on the link, and no part of it.
     """
 
@@ -191,7 +191,7 @@ class SetProjection(NamedTuple):
     """To a neighbour: what the sender takes of the messages that it wants from it; all of it, in place of the last one.
 
     Attributes:
-        parts: By scope, the text of a part (see `parts`); empty: the whole.
+        parts: By scope, the text of a part (see `projection_text`); empty: the whole.
         rest: Whether of all other scopes the whole may be wanted; otherwise nothing is.
     """
 

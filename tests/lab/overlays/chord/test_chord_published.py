@@ -37,8 +37,8 @@ QUERIES = {
 MESSAGE = b"<a><b><c/></b><b/></a>"
 
 
-def look_up(peer: Peer, place: int) -> None:
-    peer.route(KeyRoutedMessage(place, FindSuccessor(-2), peer.address))
+def look_up(peer: Peer, position: int) -> None:
+    peer.route(KeyRoutedMessage(position, FindSuccessor(-2), peer.address))
 
 
 class Network:
@@ -77,8 +77,8 @@ class Network:
         self.simulator.command(0, how, document)
         self.simulator.run()
 
-    def at(self, place: int) -> Peer:
-        return next(peer for peer in self.peers if peer.ref.identifier == place)
+    def at(self, position: int) -> Peer:
+        return next(peer for peer in self.peers if peer.ref.identifier == position)
 
     def received(self, kind: str) -> int:
         """Logical messages of a kind that arrived where they were meant to."""

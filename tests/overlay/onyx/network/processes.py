@@ -31,20 +31,20 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait(condition: Callable[[], object], seconds: float = 20.0, told: Callable[[], object] = lambda: "") -> None:
+def wait(condition: Callable[[], object], seconds: float = 20.0, reported: Callable[[], object] = lambda: "") -> None:
     """Wait for a condition; an error of the network is as good as no.
 
     Args:
         condition: What is waited for.
         seconds: What it may take on a machine that has nothing else to do.
-        told: What is told if it does not come about.
+        reported: What is told if it does not come about.
     """
     deadline = time.monotonic() + PATIENCE * seconds
     while True:
         with suppress(httpx2.HTTPError):
             if condition():
                 return
-        assert time.monotonic() < deadline, f"it did not come about in time: {told()}"
+        assert time.monotonic() < deadline, f"it did not come about in time: {reported()}"
         time.sleep(0.02)
 
 

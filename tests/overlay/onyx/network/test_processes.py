@@ -120,11 +120,11 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> Non
     brokers = chain(tmp_path, urls)
     over = threading.Event()
 
-    def load(place: int) -> list[int]:
+    def load(position: int) -> list[int]:
         published: list[int] = []
         while not over.is_set():
-            published.append(place + 3 * len(published))
-            publish(brokers[place], published[-1])
+            published.append(position + 3 * len(published))
+            publish(brokers[position], published[-1])
             time.sleep(0.01)
         return published
 

@@ -155,8 +155,8 @@ def test_dictionaries_grow_with_the_messages_and_are_taught_once() -> None:
 def test_what_grows_is_taught_by_what_is_new() -> None:
     lexicon = Lexicon(("a", "b"))
     grown = lexicon.grown(("c",))
-    assert grown.update(is_known=True) == LexiconUpdate(grown.id, lexicon.id, ("c",))
-    assert grown.update(is_known=False) == LexiconUpdate(grown.id, None, ("a", "b", "c"))
+    assert grown.update(has_base=True) == LexiconUpdate(grown.id, lexicon.id, ("c",))
+    assert grown.update(has_base=False) == LexiconUpdate(grown.id, None, ("a", "b", "c"))
     assert grown.id == NameDictionary(["a", "b", "c"]).id
 
 

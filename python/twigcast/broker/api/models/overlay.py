@@ -244,7 +244,7 @@ class RouteOut(Model):
     links: list[BranchOut] = Field(description="As the routing tables are now.")
 
     @classmethod
-    def of(cls, way: MessageRoute) -> Self:
+    def of(cls, route: MessageRoute) -> Self:
         """It as it is shown."""
         links = [
             BranchOut(
@@ -254,9 +254,9 @@ class RouteOut(Model):
                 wanted=list(branch.interests),
                 reduced=branch.reduced or None,
             )
-            for name, branch in way.branches
+            for name, branch in route.branches
         ]
-        return cls(root=way.root, number=way.number, passed=way.passed, links=links)
+        return cls(root=route.root, number=route.number, passed=route.passed, links=links)
 
 
 class RegistrationIn(Model):

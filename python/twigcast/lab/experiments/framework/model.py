@@ -117,9 +117,9 @@ class Claim:
     position: float | None = None
     """Where on the x axis the publication saw it, if the statement is about that place."""
 
-    def at_position(self, place: float) -> Claim:
+    def at_position(self, position: float) -> Claim:
         """The same claim as one about a place on the x axis: before it, it cannot fail to hold."""
-        return replace(self, position=place)
+        return replace(self, position=position)
 
     def because(self, reason: str) -> Claim:
         """The same claim with what is known of why it does not come out."""
@@ -160,12 +160,12 @@ class Table:
     x_label: str = ""
 
 
-def _is_at(x: X, place: str) -> bool:
+def _is_at(x: X, position: str) -> bool:
     """Whether a place on the x axis is the one written so: 1 and 1.0 are the same."""
     if isinstance(x, str):
-        return x == place
+        return x == position
     try:
-        return float(place) == x
+        return float(position) == x
     except ValueError:
         return False
 

@@ -74,20 +74,20 @@ class OnSpark:
         """See `Tasks`."""
         seconds = self._seconds
 
-        def made(one: tuple[int, _I]) -> tuple[int, _R]:
+        def timed(one: tuple[int, _I]) -> tuple[int, _R]:
             started = process_time()
             result = function(one[1])
             seconds.add(process_time() - started)
             return one[0], result
 
-        done = self._context.parallelize(list(enumerate(inputs)), len(inputs)).map(made).collect()
+        done = self._context.parallelize(list(enumerate(inputs)), len(inputs)).map(timed).collect()
         return [result for _, result in sorted(done, key=lambda pair: pair[0])]
 
     def regroup(self, make: Make[_I, _V], inputs: Sequence[_I], groups: int, finish: Finish[_V, _R]) -> list[_R]:
         """See `Tasks`."""
         seconds = self._seconds
 
-        def made(one: _I) -> list[tuple[int, _V]]:
+        def timed(one: _I) -> list[tuple[int, _V]]:
             started = process_time()
             values = list(make(one))
             seconds.add(process_time() - started)
@@ -99,5 +99,5 @@ class OnSpark:
             seconds.add(process_time() - started)
             return group[0], result
 
-        gathered = self._context.parallelize(inputs, len(inputs)).flatMap(made).groupByKey(groups, int)
+        gathered = self._context.parallelize(inputs, len(inputs)).flatMap(timed).groupByKey(groups, int)
         return [result for _, result in sorted(gathered.map(finished).collect(), key=lambda pair: pair[0])]

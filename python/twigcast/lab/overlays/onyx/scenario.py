@@ -192,16 +192,18 @@ class OnyxNetwork:
 
     # What users do.
 
-    def subscribe(self, address: Address, key: Hashable, wanted: RoutingQuery, part: Projection | None = None) -> None:
+    def subscribe(
+        self, address: Address, key: Hashable, requested: RoutingQuery, part: Projection | None = None
+    ) -> None:
         """A user subscribes, or replaces a subscription; `part`: what it takes of messages."""
         store = self.stores[address]
-        store.subscriptions[key] = wanted
+        store.subscriptions[key] = requested
         store.parts.pop(key, None)
         if part is not None:
             store.parts[key] = part
         if self.is_alive(address):
             broker = self.broker(address)
-            self.give(address, lambda now: broker.subscribe(key, wanted, now, part))
+            self.give(address, lambda now: broker.subscribe(key, requested, now, part))
 
     def unsubscribe(self, address: Address, key: Hashable) -> None:
         """A user takes a subscription back."""

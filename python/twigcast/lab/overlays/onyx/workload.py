@@ -70,8 +70,8 @@ class World:
     _ranked: list[int] = field(init=False)
     _near: list[list[int]] = field(init=False)
 
-    def _nearest(self, place: tuple[float, float]) -> list[int]:
-        return sorted(range(self.areas), key=lambda area: _distance(place, self._centres[area]))[:4]
+    def _nearest(self, position: tuple[float, float]) -> list[int]:
+        return sorted(range(self.areas), key=lambda area: _distance(position, self._centres[area]))[:4]
 
     def links(self, neighbours: int = 2) -> dict[tuple[Address, Address], int]:
         """Each broker is linked to the nearest of those before it, at a cost by distance: all are connected."""

@@ -84,7 +84,7 @@ class Selectivity:
             try:
                 numbers[table.add([(path.text, dict(path.namespaces)) for path in paths], [])] = paths
             except QueryError:
-                # What the engine refuses holds always (see `matching`).
+                # What the engine refuses holds always (see `routing_index`).
                 self._bits[paths] = (1 << len(self._sample)) - 1
         for index, message in enumerate(self._sample):
             for number in table.holding(message):
@@ -191,7 +191,7 @@ def _replace(stands_for: _Standing, current: set[Disjunct], chosen: Mapping[Disj
 
 
 def _choose(
-    current: set[Disjunct], excess: int, selectivity: Selectivity, known: dict[Disjunct, list[Disjunct]]
+    current: set[Disjunct], excess: int, selectivity: Selectivity, existing: dict[Disjunct, list[Disjunct]]
 ) -> dict[Disjunct, Disjunct]:
     """Groups to put together now, the cheapest first.
 
@@ -199,11 +199,11 @@ def _choose(
         current: All disjuncts.
         excess: Boxes to save; a part of it is saved now.
         selectivity: How widths are measured.
-        known: What disjuncts were widened to before; is added to.
+        existing: What disjuncts were widened to before; is added to.
     """
     uses = Counter(path for disjunct in current for path in disjunct.paths)
     saving: list[tuple[Disjunct, list[Disjunct], int]] = []
-    for wide, members in _groups(current, known).items():
+    for wide, members in _groups(current, existing).items():
         gain = _gain(wide, members, uses)
         if gain > 0:
             saving.append((wide, members, gain))
@@ -240,13 +240,13 @@ def _gain(wide: Disjunct, members: Sequence[Disjunct], uses: Counter[LinearPath]
     return len(members) - 1 + gone - new
 
 
-def _groups(current: Iterable[Disjunct], known: dict[Disjunct, list[Disjunct]]) -> dict[Disjunct, list[Disjunct]]:
+def _groups(current: Iterable[Disjunct], existing: dict[Disjunct, list[Disjunct]]) -> dict[Disjunct, list[Disjunct]]:
     """Wider disjuncts and those from which one rule makes them."""
     groups: dict[Disjunct, list[Disjunct]] = {}
     for disjunct in current:
-        if disjunct not in known:
-            known[disjunct] = list(dict.fromkeys(wider(disjunct)))
-        for wide in known[disjunct]:
+        if disjunct not in existing:
+            existing[disjunct] = list(dict.fromkeys(wider(disjunct)))
+        for wide in existing[disjunct]:
             groups.setdefault(wide, []).append(disjunct)
     for disjunct, wide in _by_constants(current).items():
         groups.setdefault(wide, []).append(disjunct)

@@ -143,11 +143,11 @@ class RoutingIndex:
             existing = self._asked[scope, root, among] = list(map(_core.WantedLabels, parts))
         return existing
 
-    def _ask(self, message: bytes, wanted: _core.WantedLabels) -> int:
+    def _ask(self, message: bytes, requested: _core.WantedLabels) -> int:
         try:
-            return self._engine.route(message, wanted)
+            return self._engine.route(message, requested)
         except NeedsConversion:
-            return self._engine.route(to_utf8(message, self._limits.message_bytes_max), wanted)
+            return self._engine.route(to_utf8(message, self._limits.message_bytes_max), requested)
 
     def holding(self, message: bytes) -> set[frozenset[LinearPath]]:
         """The conjunctions that hold on a message."""

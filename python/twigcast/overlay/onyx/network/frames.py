@@ -211,10 +211,10 @@ def _recovered(reader: FrameReader) -> Recovered:
     return Recovered(_span(reader), read_numbers(reader), read_flag(reader), read_flag(reader))
 
 
-def _put_stored_report(out: bytearray, known: StoredReport) -> None:
-    put_number(out, known.root)
-    put_signed(out, known.horizon)
-    put_number(out, known.brokers)
+def _put_stored_report(out: bytearray, existing: StoredReport) -> None:
+    put_number(out, existing.root)
+    put_signed(out, existing.horizon)
+    put_number(out, existing.brokers)
 
 
 def _stored_report(reader: FrameReader) -> StoredReport:

@@ -174,14 +174,14 @@ def _stored_below(stream: RootStream) -> tuple[int, int] | None:
     return lowest, brokers
 
 
-def on_stored_report(node: OnyxNode, sender: Address, known: StoredReport) -> None:
+def on_stored_report(node: OnyxNode, sender: Address, existing: StoredReport) -> None:
     """A child says what is stored there and below."""
-    stream = node.streams.get(known.root)
+    stream = node.streams.get(existing.root)
     child = None if stream is None else stream.children.get(sender)
     if stream is None or child is None:
         return
-    child.horizon, child.brokers = known.horizon, known.brokers
-    if known.root != node.address:
+    child.horizon, child.brokers = existing.horizon, existing.brokers
+    if existing.root != node.address:
         node.arm("report", node.settings.report_delay)
         return
     reported = [state for state in stream.children.values() if state.horizon is not None]

@@ -76,10 +76,10 @@ class LinkProjections:
 
     # What is taken.
 
-    def subscribe(self, key: Hashable, wanted: RoutingQuery, part: Projection | None) -> None:
+    def subscribe(self, key: Hashable, requested: RoutingQuery, part: Projection | None) -> None:
         """A user takes this of messages, in place of what the key has taken."""
         self.unsubscribe(key)
-        scopes = frozenset(disjunct.scope for disjunct in wanted)
+        scopes = frozenset(disjunct.scope for disjunct in requested)
         self._keys[key] = scopes, part
         for scope in scopes:
             self._local.setdefault(scope, Counter())[part] += 1

@@ -52,10 +52,10 @@ def request_gaps(node: OnyxNode, root: Root) -> None:
         _ask(node, stream, gap, requested)
 
 
-def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, wanted: RoutingQuery) -> None:
+def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, requested: RoutingQuery) -> None:
     if stream.parent in node.peers:
         node.counts["asked"] += 1
-        node.send(stream.parent, Recover(stream.root, gap.after, gap.upto, wanted, (node.address,)))
+        node.send(stream.parent, Recover(stream.root, gap.after, gap.upto, requested, (node.address,)))
 
 
 def _ask_on(node: OnyxNode, stream: RootStream, position: int) -> None:

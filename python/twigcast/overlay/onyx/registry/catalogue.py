@@ -328,5 +328,5 @@ def _volume(source: RegisterSource) -> float:
     return source.rate * source.size
 
 
-def _conditions(wanted: RoutingQuery) -> set[LinearPath]:
-    return {path for disjunct in wanted for path in disjunct.paths}
+def _conditions(requested: RoutingQuery) -> set[LinearPath]:
+    return {path for disjunct in requested for path in disjunct.paths}

@@ -27,11 +27,11 @@ class DecodedBody(NamedTuple):
     is_stream: bool
     dictionary: NameDictionary | None = None
 
-    def route(self, table: RoutingTable, wanted: WantedLabels | Sequence[tuple[int, int]]) -> int:
+    def route(self, table: RoutingTable, requested: WantedLabels | Sequence[tuple[int, int]]) -> int:
         """The targets of the message, see :meth:`twigcast._core.RoutingTable.route`."""
         if self.is_stream:
-            return table.route_stream(self.body, self.dictionary, wanted)
-        return table.route(self.body, wanted)
+            return table.route_stream(self.body, self.dictionary, requested)
+        return table.route(self.body, requested)
 
 
 class BodyCodec:

@@ -190,17 +190,17 @@ class Exchange:
         raise WireError(name, f"the dictionary {dictionary[:16]} was never taught on this link")
 
 
-def _is_same(told: Lexicon | None, names: tuple[str, ...]) -> bool:
+def _is_same(reported: Lexicon | None, names: tuple[str, ...]) -> bool:
     """Whether a dictionary that was taught has these names. Others of the same id can be made, and take its place."""
-    return told is not None and (told.names is names or told.names == names)
+    return reported is not None and (reported.names is names or reported.names == names)
 
 
-def _remember(known: dict[int, T], number: int, what: T) -> None:
+def _remember(existing: dict[int, T], number: int, what: T) -> None:
     """Add to what both sides of a link remember: they forget in the same order."""
-    known.pop(number, None)
-    known[number] = what
-    if len(known) > TAUGHT_MAX:
-        del known[next(iter(known))]
+    existing.pop(number, None)
+    existing[number] = what
+    if len(existing) > TAUGHT_MAX:
+        del existing[next(iter(existing))]
 
 
 def _carried(message: Any) -> OverlayMessage | None:
