@@ -92,11 +92,9 @@ def groups(
     check: Check,
     cases: Iterable[Case],
     reason: Callable[[Case], str | None] = no_answer,
-    key: Callable[[Case], object] = lambda _: None,
 ) -> Iterator[Group]:
-    """The cases that a runner takes, by limits and by whatever else must be the same."""
-    found: dict[tuple[Setting, object], Group] = {}
+    """The cases that a runner takes, by limits."""
+    found: dict[Setting, Group] = {}
     for case in check.select(cases, reason):
-        setting = tuple(sorted(case.limits.items()))
-        found.setdefault((setting, key(case)), Group(case.limits)).cases.append(case)
+        found.setdefault(tuple(sorted(case.limits.items())), Group(case.limits)).cases.append(case)
     yield from found.values()

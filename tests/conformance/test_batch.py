@@ -9,6 +9,8 @@ from tests.conformance.answers import Check
 from tests.conformance.cases import all_cases
 from tests.conformance.groups import groups
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_batches(threads: int) -> None:

@@ -11,6 +11,8 @@ from tests.conformance.answers import Check, no_answer
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.groups import groups
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("grpc", reason="the broker needs its extra")
 
 

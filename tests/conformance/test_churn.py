@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from tests.conformance import engines
 from tests.conformance.answers import Check
 from tests.conformance.cases import all_cases
 from tests.conformance.groups import groups
+
+pytestmark = pytest.mark.slow
 
 SEED = 20261129
 ROUNDS = 12

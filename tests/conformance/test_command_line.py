@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conformance import engines
 from tests.conformance.answers import Check, no_answer
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.groups import groups
+
+pytestmark = pytest.mark.slow
 
 
 def reason(case: Case) -> str | None:

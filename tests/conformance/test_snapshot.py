@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conformance import engines
 from tests.conformance.answers import Check
 from tests.conformance.cases import all_cases
 from tests.conformance.groups import groups
+
+pytestmark = pytest.mark.slow
 
 
 def test_loaded_sets(tmp_path: Path) -> None:
