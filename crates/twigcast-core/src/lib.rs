@@ -22,6 +22,7 @@ pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
+pub mod ids;
 pub mod limits;
 pub mod plan;
 pub mod predicate;
