@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn every_transition_is_found_again() {
-        let name = |number: u32| Name { namespace: NamespaceId::from_u32(number % 3), local: LocalId::from_u32(number) };
+        let name =
+            |number: u32| Name { namespace: NamespaceId::from_u32(number % 3), local: LocalId::from_u32(number) };
         let mut table = Transitions::default();
         assert_eq!(table.get(0, name(1)), None);
         for round in 0..2 {
