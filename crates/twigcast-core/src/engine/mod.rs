@@ -51,7 +51,8 @@ pub use node_selection::{MessageDeliveries, SelectedNode};
 pub use prepared_deliveries::PreparedDeliveries;
 use query_index::QueryIndex;
 pub use query_set::QuerySet;
-pub(crate) use query_set::{AppendMembersFn, append_members};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use query_set::use_avx2;
 use subscription_table::SubscriptionTable;
 pub use subscription_table::{QueryContext, Slot};
 
