@@ -4,6 +4,24 @@
 //! takes the four bytes of its number and costs nothing at run time. What the numbers 0 and `u32::MAX` stand for, where
 //! they are reserved, is a constant of the type, defined beside its table.
 
+/// A number that is an index into one kind of table.
+pub trait TableId: Copy {
+    /// Returns the id of the entry at an index.
+    fn new(index: usize) -> Self;
+    /// Returns the index that the id stands for.
+    fn index(self) -> usize;
+}
+
+impl TableId for u32 {
+    fn new(index: usize) -> Self {
+        u32::try_from(index).expect("a table has outgrown 32 bits")
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+}
+
 /// Defines the types of ids.
 macro_rules! define_ids {
     ($($(#[$attribute:meta])* $name:ident;)+) => {$(
@@ -43,6 +61,18 @@ macro_rules! define_ids {
                 self.0
             }
         }
+
+        impl TableId for $name {
+            #[inline]
+            fn new(index: usize) -> Self {
+                Self::new(index)
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
     )+};
 }
 
@@ -54,4 +84,9 @@ define_ids! {
     LocalId;
     /// A variable of a For-Where-Return query, numbered in the order of the clauses that bind them.
     VariableId;
+    /// A conjunction of a [`ConjunctionIndex`](crate::engine::routing::ConjunctionIndex): stable while it lives, used again
+    /// afterwards.
+    ConjunctionId;
+    /// A set of route labels that conjunctions have in common.
+    RouteLabelSetId;
 }

@@ -52,12 +52,7 @@ impl ResultAssembly<'_> {
     /// Appends results from the number `first` on while there is room for the largest, and tells where each ends; so many
     /// bytes are before. Returns how many they are, and their bytes.
     #[inline(always)]
-    fn assemble(
-        &self,
-        first: usize,
-        (mut out, before): (SteppedMemory<'_>, u64),
-        ends: &mut [u64],
-    ) -> (usize, u32) {
+    fn assemble(&self, first: usize, (mut out, before): (SteppedMemory<'_>, u64), ends: &mut [u64]) -> (usize, u32) {
         let mut parts = [ResultParts::default(); AT_ONCE];
         let (mut count, mut end) = (0, 0);
         for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {
