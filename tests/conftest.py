@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from tests.services.postgresql import PostgresqlServer
 
+pytest_plugins = ["tests.tools.fast_ring"]
+
 settings.register_profile(
     "quick", max_examples=60, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )

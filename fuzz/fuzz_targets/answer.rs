@@ -10,7 +10,7 @@ use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{Dialect, ParseOptions, Query, parse};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 const QUERIES_MAX: usize = 12;
@@ -35,7 +35,7 @@ fn expected(queries: &[&str], source: &str) -> Option<Vec<Option<bool>>> {
     let options = ParseOptions { namespaces: &context.namespaces, dialect: Dialect::XPath, limits: &limits };
     let parsed: Vec<_> = queries.iter().map(|text| parse(text, &options, &mut vocabulary)).collect();
     let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).ok()?;
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).ok()?;
     let message = Message { source: source.as_bytes(), document: &document };
     let answers = parsed.iter().map(|query| {
         let Ok(Query::XPath(expression)) = query else { return None };

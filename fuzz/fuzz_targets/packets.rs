@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use twigcast_core::packets::{Span, frames, header};
+use twigcast_packets::{Span, frames, header};
 
 fuzz_target!(|bytes: &[u8]| {
     // Sums would never be guessed: half of the inputs are given the one that fits.

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::routing::RoutingTable;
+use twigcast_core::engine::routing::ConjunctionIndex;
 use twigcast_core::engine::{Matcher, QueryContext};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, Want};
-use twigcast_core::stream::decode::{Checks, Decoder, Reading};
+use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
-use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::encode::{NameEncoding, encode};
 use twigcast_core::stream::text::text;
 use twigcast_core::vocabulary::Vocabulary;
 
@@ -36,10 +36,10 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(written) = text(message, TEXT_BYTES_MAX) else { return };
     let mut scanned = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    let verdict = Scanner::new().scan(&written, &vocabulary, &limits, Want::ALL, &mut scanned);
+    let verdict = Scanner::new().scan(&written, &vocabulary, &limits, RecordOptions::ALL, &mut scanned);
     verdict.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&written)));
     assert_eq!(scanned.nodes.len(), document.nodes.len());
-    for names in [Names::InFull, Names::Once, Names::By(&dictionary)] {
+    for names in [NameEncoding::InFull, NameEncoding::Once, NameEncoding::By(&dictionary)] {
         let (source, document) = read(&encode(message, names), &dictionary).expect("was just written");
         assert_eq!(text(Message { source: &source, document: &document }, usize::MAX).as_ref(), Ok(&written));
     }
@@ -48,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// Those who only look into a stream read it in another way, and it may be anything.
 fn look_into(stream: &[u8], dictionary: &Dictionary) {
     thread_local! {
-        static TABLES: RefCell<[(RoutingTable, Matcher); 2]> = RefCell::new(
+        static TABLES: RefCell<[(ConjunctionIndex, Matcher); 2]> = RefCell::new(
             [["/a/b", "//p:a", "/never"], ["/a[@b = '1']/b", "//a[. = 'x']", "/never"]]
                 .map(|paths| (table(&paths), Matcher::new())),
         );
@@ -60,8 +60,8 @@ fn look_into(stream: &[u8], dictionary: &Dictionary) {
     });
 }
 
-fn table(paths: &[&str]) -> RoutingTable {
-    let mut table = RoutingTable::new(Limits::default());
+fn table(paths: &[&str]) -> ConjunctionIndex {
+    let mut table = ConjunctionIndex::new(Limits::default());
     let namespaces = BTreeMap::from([("p".into(), "u".into())]);
     for (label, path) in (0..).zip(paths) {
         let context = QueryContext { namespaces: namespaces.clone(), ..QueryContext::default() };
@@ -73,7 +73,14 @@ fn table(paths: &[&str]) -> RoutingTable {
 fn read(stream: &[u8], dictionary: &Dictionary) -> Option<(Vec<u8>, Document)> {
     let (mut decoder, mut document) = (Decoder::new(), Document::default());
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    let reading = Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits: &limits, want: Want::ALL, checks: Checks::All };
+    let reading = DecodeOptions {
+        dictionary,
+        vocabulary: &vocabulary,
+        identity: 0,
+        limits: &limits,
+        record: RecordOptions::ALL,
+        checks: CheckLevel::All,
+    };
     decoder.decode(stream, reading, &mut document).ok()?;
     Some((decoder.source().to_vec(), document))
 }

@@ -8,8 +8,8 @@ use std::time::Instant;
 use std::{env, fs};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
+use twigcast_core::rewrite::Payloads;
 
 use measuring::{processor_seconds, read_folder};
 
@@ -27,20 +27,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{} queries in {:.2} s", engine.len(), started.elapsed().as_secs_f64());
     let messages = read_folder(Path::new(folder))?;
-    let (mut matcher, mut room) = (Matcher::new(), Vec::new());
+    let (mut matcher, mut memory) = (Matcher::new(), Vec::new());
     for round in 0..rounds {
         let started = processor_seconds();
         let (mut deliveries, mut different, mut bytes) = (0, 0, 0);
         for message in &messages {
-            let mut payloads = Payloads::default().with_room(std::mem::take(&mut room));
+            let mut payloads = Payloads::default().with_memory(std::mem::take(&mut memory));
             engine.run_delivering(&mut matcher, message).map_err(|error| error.to_string())?;
             let delivered = engine.deliver(&mut matcher, message, &mut payloads);
             deliveries += delivered.slots.len();
             different += payloads.len();
             bytes += payloads.bytes().len();
-            (room, _) = payloads.into_parts();
+            (memory, _) = payloads.into_parts();
         }
-        let made = processor_seconds();
+        let built = processor_seconds();
         for message in &messages {
             engine.prepare(&mut matcher, message, &mut Payloads::default()).map_err(|error| error.to_string())?;
         }
@@ -48,8 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!(
             "round {round}: {:.1} us a message, {:.1} without putting results together; {deliveries} deliveries of \
              {different} results, {bytes} bytes",
-            micros(made - started),
-            micros(processor_seconds() - made),
+            micros(built - started),
+            micros(processor_seconds() - built),
         );
     }
     Ok(())

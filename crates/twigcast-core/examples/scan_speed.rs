@@ -9,15 +9,15 @@ use std::time::Instant;
 use quick_xml::events::Event;
 use twigcast_core::document::Document;
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 const PASSES: usize = 40;
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn files(folder: &Path, files_found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.is_dir() { files(&path, found)? } else { found.push(path) }
+        if path.is_dir() { files(&path, files_found)? } else { files_found.push(path) }
     }
     Ok(())
 }
@@ -58,30 +58,34 @@ fn main() -> std::io::Result<()> {
     let mut messages = paths.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>()?;
     let count = messages.len();
     let (mut scanner, mut document, limits) = (Scanner::new(), Document::default(), Limits::default());
-    let mut known = Vocabulary::new();
+    let mut names = Vocabulary::new();
     messages.retain(|message| {
-        if scanner.scan(message, &Vocabulary::new(), &limits, Want::ALL, &mut document).is_err() {
+        if scanner.scan(message, &Vocabulary::new(), &limits, RecordOptions::ALL, &mut document).is_err() {
             return false;
         }
         for attribute in &document.attributes {
             let name = String::from_utf8_lossy(attribute.qname.of(message));
-            known.intern_local(name.rsplit(':').next().unwrap_or(&name));
+            names.intern_local(name.rsplit(':').next().unwrap_or(&name));
         }
         let source = message.as_slice();
         for node in (0..document.nodes.len() as u32).filter(|&n| document.nodes[n as usize].content_start > 0) {
             if document.nodes[node as usize].kind == twigcast_core::document::NodeKind::Element {
                 let name = twigcast_core::document::Message { source, document: &document }.qname(node);
-                known.intern_local(name.rsplit(':').next().unwrap_or(name));
+                names.intern_local(name.rsplit(':').next().unwrap_or(name));
             }
         }
         true
     });
     let bytes: usize = messages.iter().map(Vec::len).sum();
     println!("{} of {count} messages, {} bytes each", messages.len(), bytes / messages.len().max(1));
-    for (label, vocabulary) in [("no name known", &Vocabulary::new()), ("every name known", &known)] {
-        for want in [Want { attributes: false, text: false }, Want { attributes: true, text: false }, Want::ALL] {
-            time(&format!("{label}, {want:?}"), &messages, |message| {
-                scanner.scan(message, vocabulary, &limits, want, &mut document).expect("checked before");
+    for (label, vocabulary) in [("no name known", &Vocabulary::new()), ("every name known", &names)] {
+        for options in [
+            RecordOptions { attributes: false, text: false },
+            RecordOptions { attributes: true, text: false },
+            RecordOptions::ALL,
+        ] {
+            time(&format!("{label}, {options:?}"), &messages, |message| {
+                scanner.scan(message, vocabulary, &limits, options, &mut document).expect("checked before");
                 std::hint::black_box(&document);
             });
         }

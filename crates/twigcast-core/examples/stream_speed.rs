@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use twigcast_core::document::{Document, Message};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, Want};
-use twigcast_core::stream::decode::{Checks, Decoder, Reading};
+use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
-use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::encode::{NameEncoding, encode};
 use twigcast_core::vocabulary::Vocabulary;
 
 fn best(mut work: impl FnMut()) -> f64 {
@@ -26,13 +26,13 @@ fn main() {
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
     let (mut scanner, mut document) = (Scanner::new(), Document::default());
     let mut names: Vec<String> = Vec::new();
-    let mut scan = |source: &[u8], want: Want, document: &mut Document| {
-        scanner.scan(source, &vocabulary, &limits, want, document).expect("well-formed");
+    let mut scan = |source: &[u8], options: RecordOptions, document: &mut Document| {
+        scanner.scan(source, &vocabulary, &limits, options, document).expect("well-formed");
     };
     for source in &messages {
-        scan(source, Want::ALL, &mut document);
+        scan(source, RecordOptions::ALL, &mut document);
         let message = Message { source, document: &document };
-        let elements = (1..document.nodes.len()).filter(|&id| document.nodes[id].name.local.0 == 0);
+        let elements = (1..document.nodes.len()).filter(|&id| document.nodes[id].name.local.as_u32() == 0);
         let elements = elements.filter(|&id| source[document.nodes[id].span.start as usize..].starts_with(b"<"));
         names.extend(
             elements.map(|id| message.qname(id as u32).to_owned()).filter(|name| !name.starts_with(['!', '?'])),
@@ -44,26 +44,29 @@ fn main() {
     let dictionary = Dictionary::new(names.iter().map(String::as_str)).expect("names");
     println!("{} messages, {} names", messages.len(), names.len());
     let per_message = |seconds: f64| seconds * 1e6 / messages.len() as f64;
-    for want in [Want::ALL, Want { attributes: false, text: false }] {
-        let text = best(|| messages.iter().for_each(|source| scan(source, want, black_box(&mut document))));
-        println!("{want:?}: text {:.2} us", per_message(text));
-        for (what, names) in [("in full", Names::InFull), ("once", Names::Once), ("by number", Names::By(&dictionary))]
-        {
+    for options in [RecordOptions::ALL, RecordOptions { attributes: false, text: false }] {
+        let text = best(|| messages.iter().for_each(|source| scan(source, options, black_box(&mut document))));
+        println!("{options:?}: text {:.2} us", per_message(text));
+        for (what, names) in [
+            ("in full", NameEncoding::InFull),
+            ("once", NameEncoding::Once),
+            ("by number", NameEncoding::By(&dictionary)),
+        ] {
             let streams: Vec<Vec<u8>> = messages
                 .iter()
                 .map(|source| {
-                    scan(source, Want::ALL, &mut document);
+                    scan(source, RecordOptions::ALL, &mut document);
                     encode(Message { source, document: &document }, names)
                 })
                 .collect();
             let mut decoder = Decoder::new();
-            let reading = Reading {
+            let reading = DecodeOptions {
                 dictionary: &dictionary,
                 vocabulary: &vocabulary,
                 identity: 0,
                 limits: &limits,
-                want,
-                checks: Checks::All,
+                record: options,
+                checks: CheckLevel::All,
             };
             let decode = best(|| {
                 for stream in &streams {

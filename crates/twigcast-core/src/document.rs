@@ -34,14 +34,14 @@ pub enum NodeKind {
 
 /// A range of bytes of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Span {
+pub struct ByteRange {
     /// First byte.
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
 }
 
-impl Span {
+impl ByteRange {
     /// The bytes of `source` that the span covers.
     #[inline]
     pub fn of(self, source: &[u8]) -> &[u8] {
@@ -64,7 +64,7 @@ pub struct Node {
     pub end: NodeId,
     /// Element: from `<` of the start tag to `>` of the end tag. Text: the raw run. Comment, processing instruction:
     /// the whole markup.
-    pub span: Span,
+    pub span: ByteRange,
     /// Element: one past the `>` of the start tag (equals `span.end` when the tag is empty-element).
     pub content_start: u32,
     /// Element: first entry in [`Document::attributes`]; the range ends where `attributes_end` says.
@@ -83,9 +83,9 @@ pub struct Attribute {
     /// The element it belongs to.
     pub owner: NodeId,
     /// The name as written.
-    pub qname: Span,
+    pub qname: ByteRange,
     /// Between the quotes.
-    pub value: Span,
+    pub value: ByteRange,
 }
 
 /// One `xmlns` or `xmlns:p` in a start tag.
@@ -94,9 +94,9 @@ pub struct NamespaceDeclaration {
     /// The element it stands on.
     pub owner: NodeId,
     /// The prefix; empty for the default namespace.
-    pub prefix: Span,
+    pub prefix: ByteRange,
     /// The URI between the quotes (may hold references).
-    pub uri: Span,
+    pub uri: ByteRange,
     /// The id of the URI.
     pub namespace: NamespaceId,
 }

@@ -4,37 +4,44 @@
 //! - [`vocabulary`]: names as integers; grows at registration, read-only while scanning
 //! - [`scan`]: bytes to [`document`], rejecting what is not well-formed
 //! - [`query`]: text to algebra
-//! - [`certainty`]: what can be told of a query without a message
+//! - [`analysis`]: what can be told of a query without a message
 //! - [`automaton`], [`predicate`], [`twig`]: the shared structures that find the queries a message matches
 //! - [`eval`]: the full language on one document, for what the shared structures leave open and for node counts
 //! - [`explain`]: why a query matches a message, or not
-//! - [`extract`]: For-Where-Return results
+//! - [`rewrite`]: For-Where-Return results
 //! - [`stream`]: messages that travel parsed
-//! - [`packets`]: how they lie in what brokers send each other
 //! - [`engine`]: all of it behind one type
 //!
-//! [`instructions`]: what of it is made for several kinds of processor.
+//! [`ids`]: the types of all ids. [`util`]: structures that know nothing of queries. [`simd`]: detection of CPU features.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod automaton;
-pub mod certainty;
-mod chunked;
 pub mod document;
 pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
-pub mod extract;
-mod hashed;
-pub mod instructions;
+pub mod ids;
 pub mod limits;
-mod local_names;
-pub mod packets;
 pub mod plan;
 pub mod predicate;
 pub mod query;
+pub mod rewrite;
 pub mod scan;
+pub mod simd;
 pub mod snapshot;
 pub mod stream;
 pub mod twig;
+pub mod util;
 pub mod vocabulary;
+
+/// Makes the SIMD kernels use AVX2 and bit manipulation (BMI) instructions from now on, in the whole process.
+///
+/// The core has no unsafe code, so it cannot call this by itself. The caller checks [`simd::has_avx2`] first.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub fn use_avx2() {
+    engine::use_avx2();
+    rewrite::use_avx2();
+}

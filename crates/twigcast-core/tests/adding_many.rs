@@ -72,10 +72,10 @@ fn adding_many_is_adding_each() {
         for _ in 0..20 {
             let context = &contexts[random.below(2)];
             let replace = random.below(2) == 0;
-            let given: Vec<(String, String)> =
+            let pairs: Vec<(String, String)> =
                 (0..random.below(200)).map(|_| (random.below(400).to_string(), query(&mut random))).collect();
-            let refused = at_once.add_many(&given, context, replace);
-            let each = given.iter().enumerate().filter_map(|(index, (key, text))| {
+            let refused = at_once.add_many(&pairs, context, replace);
+            let each = pairs.iter().enumerate().filter_map(|(index, (key, text))| {
                 one_by_one.add(key, text, context, replace).err().map(|error| (index, error))
             });
             assert_eq!(refused, each.collect::<Vec<_>>());
@@ -106,10 +106,10 @@ fn names_may_be_let_go_and_queries_merged_in_between() {
     engine.add("stays", "/a/b", &context, false).expect("a valid query");
     assert_eq!(keys(&engine, &mut matcher, MESSAGES[0]), ["stays"]);
     let path = |number: usize| (0..20).map(|step| format!("/n{}", number * 20 + step)).collect::<String>();
-    let given: Vec<(String, String)> = (0..7_000).map(|number| (format!("k{}", number % 50), path(number))).collect();
-    for given in given.chunks(50) {
-        assert_eq!(engine.add_many(given, &context, true), []);
-        for (key, text) in given {
+    let pairs: Vec<(String, String)> = (0..7_000).map(|number| (format!("k{}", number % 50), path(number))).collect();
+    for pairs in pairs.chunks(50) {
+        assert_eq!(engine.add_many(pairs, &context, true), []);
+        for (key, text) in pairs {
             let slot = engine.slot_of(key).expect("it was added");
             assert_eq!(&engine.query_of(slot).expect("it has a query").0, text);
         }

@@ -225,13 +225,13 @@ fn check(seed: u64, (queries, steps_max, messages, depth): Sizes, cache_bytes_ma
             matched.sort_unstable();
             for (key, entry) in population.iter().enumerate() {
                 let key = key.to_string();
-                let found = matched.binary_search(&key.as_str()).is_ok();
+                let result = matched.binary_search(&key.as_str()).is_ok();
                 let Some((steps, query)) = entry else {
-                    assert!(!found);
+                    assert!(!result);
                     continue;
                 };
                 let expected = (0..elements.len()).any(|at| stands(elements, Some(at), steps));
-                assert_eq!(found, expected, "seed {seed}: {query} on {text}");
+                assert_eq!(result, expected, "seed {seed}: {query} on {text}");
             }
         }
     }

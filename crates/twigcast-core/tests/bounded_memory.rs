@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
-use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::Dialect;
+use twigcast_core::rewrite::Payloads;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -112,15 +112,15 @@ fn many_binding_paths_on_a_large_message_take_bounded_memory() {
             let mut payloads = Payloads::default();
             engine.run_delivering(&mut matcher, message.as_bytes()).expect("a well-formed message");
             let delivered = engine.deliver(&mut matcher, message.as_bytes(), &mut payloads);
-            let found = delivered.slots.iter().zip(&delivered.numbers).map(|(&slot, &number)| {
+            let actual = delivered.slots.iter().zip(&delivered.numbers).map(|(&slot, &number)| {
                 let result = payloads.get(number as usize).expect("no sink took it");
                 (engine.key(slot).expect("in use").to_owned(), String::from_utf8(result.to_vec()).expect("UTF-8"))
             });
-            let found: BTreeMap<String, String> = found.collect();
+            let actual: BTreeMap<String, String> = actual.collect();
             if message.len() > 1_000 {
-                assert_eq!(found, expected);
+                assert_eq!(actual, expected);
             } else {
-                assert_eq!(found.len(), 2);
+                assert_eq!(actual.len(), 2);
             }
         }
     });

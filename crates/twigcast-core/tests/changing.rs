@@ -116,11 +116,11 @@ fn a_population_that_changes_answers_like_one_made_afresh() {
             }
             assert!(engine.statistics()["queries"] >= fresh.statistics()["queries"]);
             let message = MESSAGES[random.below(MESSAGES.len())];
-            let (found, answer) = keys(&engine, &mut matcher, message);
-            assert_eq!(found, keys(&fresh, &mut Matcher::new(), message).0, "{message}");
-            before.push((found, answer));
-            let (found, answer) = &before[random.below(before.len())];
-            assert_eq!(&keys_of(answer), found, "an answer stays what it was");
+            let (result, answer) = keys(&engine, &mut matcher, message);
+            assert_eq!(result, keys(&fresh, &mut Matcher::new(), message).0, "{message}");
+            before.push((result, answer));
+            let (result, answer) = &before[random.below(before.len())];
+            assert_eq!(&keys_of(answer), result, "an answer stays what it was");
         }
     }
 }
@@ -177,9 +177,9 @@ fn names_that_nobody_mentions_any_more_are_let_go() {
         engine.remove("new");
         names_max = names_max.max(engine.vocabulary().local_count());
         if number % 1_000 == 0 {
-            let (mut found, answer) = keys(&engine, &mut matcher, message);
-            found.sort_unstable();
-            assert_eq!((found, answer.len()), (expected.map(str::to_owned).to_vec(), expected.len()), "{number}");
+            let (mut result, answer) = keys(&engine, &mut matcher, message);
+            result.sort_unstable();
+            assert_eq!((result, answer.len()), (expected.map(str::to_owned).to_vec(), expected.len()), "{number}");
         }
     }
     assert!(names_max < 70_000, "{names_max}");
@@ -247,7 +247,7 @@ fn with_paths(random: &mut Random, count: usize, cache_bytes_max: usize) -> (Eng
 /// answers are those of a population made afresh; and also with little memory, where all is forgotten now and then.
 #[test]
 fn after_many_changes_all_messages_are_answered_like_afresh() {
-    let mut looks_ahead = 0;
+    let mut prefetches = 0;
     for seed in 1_u64..25 {
         println!("seed {seed}");
         let mut random = Random(seed);
@@ -265,8 +265,8 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
             let mut afresh = Matcher::new();
             let some = if round % 4 == 1 { 3 } else { messages.len() };
             for message in &messages[..some] {
-                let (found, _) = keys(&engine, &mut matcher, message);
-                assert_eq!(found, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
+                let (result, _) = keys(&engine, &mut matcher, message);
+                assert_eq!(result, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
             }
             messages[random.below(30)] = message(&mut random);
             for _ in 0..*random.of(&[1, 10, 120]) {
@@ -286,9 +286,9 @@ fn after_many_changes_all_messages_are_answered_like_afresh() {
                 engine.follow(&mut matcher);
             }
         }
-        looks_ahead += matcher.looks_ahead();
+        prefetches += matcher.prefetches();
     }
-    assert!(looks_ahead > 50, "{looks_ahead}");
+    assert!(prefetches > 50, "{prefetches}");
 }
 
 /// What is found out ahead for all places stays within the memory allowed: new queries that ask something of every
@@ -301,12 +301,12 @@ fn what_every_element_is_asked_is_not_kept_with_each_place() {
     let message = format!("<r>{parts}</r>");
     let everywhere = |n: usize| format!("//*[@a = '{n}']");
     let branches = |n: usize| format!("//*[b{n}/c]");
-    let places = |n: usize| format!("/r/n{n}[x/@b]");
+    let positions = |n: usize| format!("/r/n{n}[x/@b]");
     let (same, different) = (0..200, 0..NAMES / 2);
     let kinds: [(Vec<String>, usize); 3] = [
         (same.clone().map(everywhere).collect(), 1 << 20),
         (same.clone().map(branches).collect(), 1 << 20),
-        (same.map(everywhere).chain(different.map(places)).collect(), 6 << 20),
+        (same.map(everywhere).chain(different.map(positions)).collect(), 6 << 20),
     ];
     for (queries, grown_max) in &kinds {
         let limits = Limits { cache_bytes_max: 8 << 20, ..Limits::default() };
@@ -321,8 +321,8 @@ fn what_every_element_is_asked_is_not_kept_with_each_place() {
         for (number, text) in queries.iter().enumerate() {
             engine.add(&format!("then {number}"), text, &context, false).expect("a valid query");
         }
-        let found = keys(&engine, &mut matcher, &message).0;
-        assert_eq!((matcher.looks_ahead(), matcher.overflows), (1, 0), "{}", queries[0]);
+        let result = keys(&engine, &mut matcher, &message).0;
+        assert_eq!((matcher.prefetches(), matcher.overflows), (1, 0), "{}", queries[0]);
         let grown = matcher.cache_bytes() - before;
         assert!(grown < *grown_max, "{grown} bytes more than {before}: {}", queries[0]);
         let mut afresh = Engine::new(Limits::default());
@@ -330,8 +330,8 @@ fn what_every_element_is_asked_is_not_kept_with_each_place() {
             afresh.add(&format!("then {number}"), text, &context, false).expect("a valid query");
         }
         let expected = keys(&afresh, &mut Matcher::new(), &message).0;
-        assert_eq!(found.len(), NAMES + expected.len());
-        assert_eq!(found.into_iter().filter(|key| key.starts_with("then")).collect::<Vec<_>>(), expected);
+        assert_eq!(result.len(), NAMES + expected.len());
+        assert_eq!(result.into_iter().filter(|key| key.starts_with("then")).collect::<Vec<_>>(), expected);
     }
 }
 
@@ -396,12 +396,12 @@ fn what_was_learnt_of_paths_that_came_lately_stays() {
             let mut afresh = Matcher::new();
             for _ in 0..*random.of(&[1, 5, 20]) {
                 let message = random.of(&messages);
-                let (found, _) = keys(&engine, &mut matcher, message);
-                assert_eq!(found, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
+                let (result, _) = keys(&engine, &mut matcher, message);
+                assert_eq!(result, keys(&fresh, &mut afresh, message).0, "round {round}: {message}");
             }
         }
         if cache_bytes_max == 1 << 26 && count == 500 && !with_conditions && !brings_new {
-            assert!(matcher.looks_ahead() < 10, "{}", matcher.looks_ahead());
+            assert!(matcher.prefetches() < 10, "{}", matcher.prefetches());
         }
     }
 }

@@ -57,11 +57,11 @@ fn looks(depth: usize, queries: &[&str]) -> Vec<u64> {
     }
     let mut matcher = Matcher::new();
     let of = |message: &String| {
-        let before = matcher.looks_up();
+        let before = matcher.ancestor_checks();
         engine.run(&mut matcher, message.as_bytes()).expect("a well-formed message");
         assert!(matcher.failures().is_empty(), "{:?}", matcher.failures());
         assert_eq!(engine.match_count(&matcher), 0);
-        matcher.looks_up() - before
+        matcher.ancestor_checks() - before
     };
     messages(depth).iter().map(of).collect()
 }

@@ -7,7 +7,7 @@ use twigcast_core::engine::{AddError, Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::snapshot;
 use twigcast_core::vocabulary::Vocabulary;
 
@@ -152,7 +152,7 @@ fn oracle(text: &str, source: &str) -> bool {
     let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &limits };
     let Query::XPath(expr) = query::parse(text, &options, &mut vocabulary).expect(text) else { panic!("{text}") };
     let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(source);
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(source);
     let message = Message { source: source.as_bytes(), document: &document };
     Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect(text)
 }
@@ -193,9 +193,9 @@ fn shared_structures_agree_with_the_evaluator_in_every_configuration() {
             for (name, engine, matcher) in
                 [("ample", &ample, &mut first), ("none", &none, &mut second), ("little", &little, &mut third)]
             {
-                let found = matches(engine, matcher, source);
+                let result = matches(engine, matcher, source);
                 let wrong: Vec<&String> = expected
-                    .symmetric_difference(&found)
+                    .symmetric_difference(&result)
                     .map(|number| &queries[number.parse::<usize>().expect("a number")])
                     .collect();
                 assert!(wrong.is_empty(), "seed {seed}, cache {name}, message {source}: {wrong:?}");
@@ -232,8 +232,8 @@ fn coming_and_going_subscriptions_equal_a_fresh_build() {
             let source = message(&mut random);
             let expected: BTreeSet<String> =
                 live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| key.clone()).collect();
-            let found = matches(&engine, &mut matcher, &source);
-            assert_eq!(found, expected, "seed {seed}, round {round}, message {source}, live {live:?}");
+            let result = matches(&engine, &mut matcher, &source);
+            assert_eq!(result, expected, "seed {seed}, round {round}, message {source}, live {live:?}");
         }
     }
 }
@@ -392,8 +392,8 @@ fn merging_the_layers_again_and_again_equals_a_fresh_build() {
             let expected = matches(&fresh, &mut Matcher::new(), &source);
             for (number, matcher) in matchers.iter_mut().enumerate().filter(|(number, _)| round % (1 + 4 * number) == 0)
             {
-                let found = matches(&engine, matcher, &source);
-                let wrong: Vec<_> = expected.symmetric_difference(&found).map(|key| (key, live.get(key))).collect();
+                let result = matches(&engine, matcher, &source);
+                let wrong: Vec<_> = expected.symmetric_difference(&result).map(|key| (key, live.get(key))).collect();
                 assert!(wrong.is_empty(), "seed {seed}, round {round}, matcher {number}, {source}: {wrong:?}");
             }
         }

@@ -7,7 +7,7 @@ use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 /// SplitMix64, so that a seed means the same everywhere.
@@ -71,7 +71,7 @@ fn oracle(text: &str, source: &str) -> bool {
     let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
     let Query::XPath(expr) = query::parse(text, &options, &mut vocabulary).expect(text) else { panic!("{text}") };
     let mut document = Document::default();
-    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(source);
+    Scanner::new().scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(source);
     let message = Message { source: source.as_bytes(), document: &document };
     Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect(text)
 }
@@ -106,11 +106,11 @@ fn nested_paths_agree_with_the_evaluator_whatever_may_be_remembered() {
                 assert_eq!(engine.failures(&matcher), []);
                 let mut slots = Vec::new();
                 engine.slots(&matcher, &mut slots);
-                let mut found: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
-                found.sort_unstable();
+                let mut result: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
+                result.sort_unstable();
                 let expected: Vec<&str> =
                     live.iter().filter(|(_, text)| oracle(text, &source)).map(|(key, _)| &**key).collect();
-                assert_eq!(found, expected, "seed {seed}, round {round}, message {source}, queries {live:?}");
+                assert_eq!(result, expected, "seed {seed}, round {round}, message {source}, queries {live:?}");
             }
         }
         for key in live.keys() {

@@ -7,7 +7,7 @@ use twigcast_core::engine::{Engine, Matcher, QueryContext};
 use twigcast_core::eval::{Context, Evaluator};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 struct Random(u64);
@@ -68,7 +68,9 @@ fn oracle(text: &str, source: &str) -> bool {
     let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
     let Ok(Query::XPath(expr)) = query::parse(text, &options, &mut vocabulary) else { panic!("{text}") };
     let mut document = Document::default();
-    Scanner::default().scan(source.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect("well-formed");
+    Scanner::default()
+        .scan(source.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
+        .expect("well-formed");
     let message = Message { source: source.as_bytes(), document: &document };
     Evaluator::new(message, &vocabulary, &[]).boolean(&expr, Context::DOCUMENT).expect("within the limits")
 }
@@ -100,8 +102,8 @@ fn check(seed: u64, queries: usize, fine: usize, messages: usize, cache_bytes_ma
             let mut matched: Vec<&str> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
             matched.sort_unstable();
             for (key, text) in &live {
-                let found = matched.binary_search(&key.as_str()).is_ok();
-                assert_eq!(found, oracle(text, &source), "seed {seed}: {text} on {source}");
+                let result = matched.binary_search(&key.as_str()).is_ok();
+                assert_eq!(result, oracle(text, &source), "seed {seed}: {text} on {source}");
             }
         }
     }

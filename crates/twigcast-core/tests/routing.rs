@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::routing::{ConjunctionId, Label, RoutingTable, Targets};
+use twigcast_core::engine::routing::{ConjunctionIndex, RouteLabel, Targets};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
+use twigcast_core::ids::ConjunctionId;
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::stream::dictionary::Dictionary;
-use twigcast_core::stream::encode::{Names, encode};
+use twigcast_core::stream::encode::{NameEncoding, encode};
 use twigcast_core::vocabulary::Vocabulary;
 
 /// Small and repeatable. Of even numbers to begin with, its paths ask for structure alone.
@@ -55,7 +56,7 @@ impl Random {
     }
 }
 
-type Conjunctions = BTreeMap<ConjunctionId, (Vec<String>, Vec<Label>)>;
+type Conjunctions = BTreeMap<ConjunctionId, (Vec<String>, Vec<RouteLabel>)>;
 
 fn holds(path: &str, message: &str) -> bool {
     let mut engine = Engine::new(Limits::default());
@@ -65,10 +66,10 @@ fn holds(path: &str, message: &str) -> bool {
     !matcher.matched().is_empty()
 }
 
-fn change(random: &mut Random, table: &mut RoutingTable, expected: &mut Conjunctions) {
-    let known: Vec<ConjunctionId> = expected.keys().copied().collect();
-    let some = |random: &mut Random| known.get(random.below(known.len().max(1) as u64) as usize).copied();
-    let labels: Vec<Label> = (0..random.below(4)).map(|_| random.below(8) as Label).collect();
+fn change(random: &mut Random, table: &mut ConjunctionIndex, expected: &mut Conjunctions) {
+    let existing: Vec<ConjunctionId> = expected.keys().copied().collect();
+    let some = |random: &mut Random| existing.get(random.below(existing.len().max(1) as u64) as usize).copied();
+    let labels: Vec<RouteLabel> = (0..random.below(4)).map(|_| random.below(8) as RouteLabel).collect();
     match (random.below(4), some(random)) {
         (0, Some(id)) => {
             assert!(table.remove(id));
@@ -91,18 +92,20 @@ fn change(random: &mut Random, table: &mut RoutingTable, expected: &mut Conjunct
 fn streams(message: &str) -> [(Vec<u8>, Dictionary); 3] {
     let mut document = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    Scanner::new().scan(message.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect("well-formed");
+    Scanner::new()
+        .scan(message.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
+        .expect("well-formed");
     let message = Message { source: message.as_bytes(), document: &document };
     let dictionary = Dictionary::new(["a", "x", "c"]).expect("names");
     [
-        (encode(message, Names::InFull), Dictionary::default()),
-        (encode(message, Names::Once), dictionary.clone()),
-        (encode(message, Names::By(&dictionary)), dictionary),
+        (encode(message, NameEncoding::InFull), Dictionary::default()),
+        (encode(message, NameEncoding::Once), dictionary.clone()),
+        (encode(message, NameEncoding::By(&dictionary)), dictionary),
     ]
 }
 
-fn wanted(random: &mut Random) -> Vec<(Label, u32)> {
-    (0..random.below(8)).map(|_| (random.below(9) as Label, random.below(5) as u32)).collect()
+fn wanted(random: &mut Random) -> Vec<(RouteLabel, u32)> {
+    (0..random.below(8)).map(|_| (random.below(9) as RouteLabel, random.below(5) as u32)).collect()
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn short_cuts_change_no_answer() {
         let mut random = Random::new(seed);
         // Of some, the automaton does not fit into the cache.
         let cache_bytes_max = if seed % 6 < 2 { 4 << 10 } else { Limits::default().cache_bytes_max };
-        let mut table = RoutingTable::new(Limits { cache_bytes_max, ..Limits::default() });
+        let mut table = ConjunctionIndex::new(Limits { cache_bytes_max, ..Limits::default() });
         let (mut matcher, mut of_streams) = (Matcher::new(), Matcher::new());
         let mut expected = Conjunctions::new();
         for _ in 0..60 {
@@ -131,17 +134,17 @@ fn short_cuts_change_no_answer() {
             assert_eq!(table.holding(&mut matcher, source).expect("a well-formed message"), holding, "{message}");
             // What is noted of one message is used for the next.
             for _ in 0..3 {
-                let wanted = wanted(&mut random);
+                let requested = wanted(&mut random);
                 let reached: Targets = holding
                     .iter()
                     .flat_map(|id| &expected[id].1)
-                    .flat_map(|label| wanted.iter().filter(move |(wanted, _)| wanted == label))
+                    .flat_map(|label| requested.iter().filter(move |(requested, _)| requested == label))
                     .fold(0, |all, (_, target)| all | 1 << target);
-                let routed = table.route(&mut matcher, source, &wanted).expect("a well-formed message");
-                assert_eq!(routed, reached, "wanted {wanted:?}\n{message}");
+                let routed = table.route(&mut matcher, source, &requested).expect("a well-formed message");
+                assert_eq!(routed, reached, "wanted {requested:?}\n{message}");
                 for (stream, dictionary) in streams(&message) {
-                    let routed = table.route_stream(&mut of_streams, &stream, &dictionary, &wanted);
-                    assert_eq!(routed, Ok(reached), "wanted {wanted:?}, as a stream\n{message}");
+                    let routed = table.route_stream(&mut of_streams, &stream, &dictionary, &requested);
+                    assert_eq!(routed, Ok(reached), "wanted {requested:?}, as a stream\n{message}");
                 }
             }
         }
@@ -157,7 +160,7 @@ fn short_cuts_change_no_answer() {
 
 #[test]
 fn what_is_known_without_the_message_needs_no_message() {
-    let mut table = RoutingTable::new(Limits::default());
+    let mut table = ConjunctionIndex::new(Limits::default());
     let always = table.add(&[], vec![3]).expect("no path to refuse");
     table.add(&[("/a", QueryContext::default())], vec![4]).expect("a valid path");
     let mut matcher = Matcher::new();
@@ -171,7 +174,7 @@ fn what_is_known_without_the_message_needs_no_message() {
 
 #[test]
 fn a_refused_path_leaves_nothing_behind() {
-    let mut table = RoutingTable::new(Limits::default());
+    let mut table = ConjunctionIndex::new(Limits::default());
     let paths = [("/a", QueryContext::default()), ("/a[", QueryContext::default())];
     let (index, _) = table.add(&paths, vec![1]).expect_err("the second path is no path");
     assert_eq!(index, 1);
@@ -182,21 +185,21 @@ fn a_refused_path_leaves_nothing_behind() {
 /// Not even names, of which each refused path brings new ones.
 #[test]
 fn names_of_refused_paths_are_let_go() {
-    let mut table = RoutingTable::new(Limits::default());
+    let mut table = ConjunctionIndex::new(Limits::default());
     table.add(&[("/a/b", QueryContext::default())], vec![1]).expect("a valid path");
     for number in 0..150_000 {
         let path = format!("/a/n{number}[");
         table.add(&[(&path, QueryContext::default())], vec![1]).expect_err("no path");
     }
-    let known = table.engine().vocabulary().local_count();
-    assert!(known < 100_000, "{known} names");
+    let existing = table.engine().vocabulary().local_count();
+    assert!(existing < 100_000, "{existing} names");
     let targets = table.route(&mut Matcher::new(), b"<a><b/></a>", &[(1, 0)]);
     assert_eq!(targets, Ok(1));
 }
 
 #[test]
 fn what_cannot_be_decided_is_sent() {
-    let mut table = RoutingTable::new(Limits { query_visits_max: 3, ..Limits::default() });
+    let mut table = ConjunctionIndex::new(Limits { query_visits_max: 3, ..Limits::default() });
     table.add(&[("//a[string-length(.) > 90]", QueryContext::default())], vec![0]).expect("a valid path");
     let message = format!("<a>{}</a>", "<a>x</a>".repeat(40));
     let mut matcher = Matcher::new();
@@ -206,7 +209,7 @@ fn what_cannot_be_decided_is_sent() {
 
 #[test]
 fn a_name_that_begins_within_a_character_is_refused() {
-    let mut table = RoutingTable::new(Limits::default());
+    let mut table = ConjunctionIndex::new(Limits::default());
     table.add(&[("/a/b", QueryContext::default())], vec![0]).expect("a valid path");
     // What is declared is the first half of a letter, the name that follows the other; the second stream's are within an
     // element that is passed over.
@@ -224,13 +227,13 @@ fn a_name_that_begins_within_a_character_is_refused() {
 #[test]
 fn a_damaged_stream_is_refused_or_routed_somewhere() {
     let mut random = Random::new(2);
-    let mut table = RoutingTable::new(Limits::default());
+    let mut table = ConjunctionIndex::new(Limits::default());
     for label in 0..40 {
         let path = random.path();
         table.add(&[(&path, QueryContext::default())], vec![label % 5]).expect("a valid path");
     }
     table.add(&[("/never", QueryContext::default())], vec![5]).expect("a valid path");
-    let wanted: Vec<(Label, u32)> = (0..6).map(|label| (label, label)).collect();
+    let expected: Vec<(RouteLabel, u32)> = (0..6).map(|label| (label, label)).collect();
     let mut matcher = Matcher::new();
     let mut refused = 0;
     for _ in 0..400 {
@@ -242,7 +245,7 @@ fn a_damaged_stream_is_refused_or_routed_somewhere() {
                 1 => stream[at] ^= 1 << random.below(8),
                 _ => stream.insert(at, random.below(256) as u8),
             }
-            match table.route_stream(&mut matcher, &stream, &dictionary, &wanted) {
+            match table.route_stream(&mut matcher, &stream, &dictionary, &expected) {
                 Ok(targets) => assert_eq!(targets >> 6, 0),
                 Err(error) => {
                     refused += 1;
@@ -259,7 +262,7 @@ fn lengths_that_cut_characters_are_refused_or_passed_over() {
     let message =
         "<a xmlns:ä='ü' x='öß' ä:b='é'><b xmlns='ñ' y='ü'>ö</b><!--ß--><ä:c x='1'>é</ä:c><c:a xmlns:c='€'/></a>";
     let tables = [["/a/*", "//b"], ["/a[@x = 'ö']", "//b[. = 'ö']"]].map(|paths| {
-        let mut table = RoutingTable::new(Limits::default());
+        let mut table = ConjunctionIndex::new(Limits::default());
         for (label, path) in (0..).zip([&paths[..], &["/never"]].concat()) {
             table.add(&[(path, QueryContext::default())], vec![label]).expect("a valid path");
         }
@@ -272,9 +275,9 @@ fn lengths_that_cut_characters_are_refused_or_passed_over() {
                 let mut damaged = stream.clone();
                 damaged[at] = damaged[at].wrapping_add(change);
                 for table in &tables {
-                    let wanted = [(0, 0), (1, 1), (2, 2)];
+                    let expected = [(0, 0), (1, 1), (2, 2)];
                     refused +=
-                        usize::from(table.route_stream(&mut Matcher::new(), &damaged, &dictionary, &wanted).is_err());
+                        usize::from(table.route_stream(&mut Matcher::new(), &damaged, &dictionary, &expected).is_err());
                 }
             }
         }

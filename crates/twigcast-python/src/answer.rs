@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use twigcast_core::engine as core;
 
-use crate::shared::Engine;
+use crate::engine_handle::Engine;
 
 /// The subscriptions that one message matched. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use twigcast_core::engine as core;
-use twigcast_core::engine::{Delivered, Matcher};
+use twigcast_core::engine::{Matcher, MessageDeliveries};
 use twigcast_core::error::MessageError;
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 
-use crate::gather::{self, Found, InOrder, Made, Matches, Together};
-use crate::keys::{Groups, Keys, KeysAtHand};
-use crate::shared::{Engine, key_of};
+use crate::engine_handle::{Engine, key_of};
+use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
+use crate::ordered_output::{self, Matches, OrderedOutput, OrderedPayloads, ThreadMatches, ThreadPayloads};
 
 /// Messages that a thread takes at a time.
 const SHARE: usize = 4;
@@ -18,7 +18,7 @@ const SHARE: usize = 4;
 const THREADS_MAX: usize = 256;
 
 /// Messages laid out as an Arrow large-binary array, or a slice of one.
-pub struct Rows<'a> {
+pub struct MessageRows<'a> {
     offsets: &'a [u8],
     /// The first offset, which is where the data begin.
     base: usize,
@@ -27,7 +27,7 @@ pub struct Rows<'a> {
     validity: Option<&'a [u8]>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> MessageRows<'a> {
     /// `None` if the offsets do not describe slices of the data.
     pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize, validity: Option<&'a [u8]>) -> Option<Self> {
         let mut rows = Self { offsets, base: 0, data, count, validity };
@@ -62,7 +62,7 @@ impl<'a> Rows<'a> {
 
 /// What is asked for beside the keys.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct BatchOptions {
     /// Payloads.
     pub deliver: bool,
     /// Numbers of selected nodes.
@@ -73,7 +73,7 @@ pub struct Wanted {
 
 /// The answers to some messages in a row.
 #[derive(Default)]
-pub struct Share {
+pub struct BatchChunk {
     /// Which of all shares it is, in the order of the messages.
     pub number: usize,
     /// How many slots, or queries, there are up to the end of each message.
@@ -88,69 +88,94 @@ pub struct Share {
 }
 
 /// Answers in the order of the messages, and all payloads.
-pub struct Answered {
-    pub shares: Vec<Share>,
+pub struct BatchOutput {
+    pub shares: Vec<BatchChunk>,
     /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
-    pub found: Found<u32>,
-    /// Number of each match's payload, where payloads are wanted; [`Delivered::WHOLE`] for the message itself.
-    pub numbers: Found<u32>,
+    pub matches: ThreadMatches<u32>,
+    /// Number of each match's payload, where payloads are wanted; [`MessageDeliveries::WHOLE`] for the message itself.
+    pub numbers: ThreadMatches<u32>,
     pub is_grouped: bool,
     /// What the slots stand for, where they are places in this.
-    pub keys: Option<Keys>,
+    pub keys: Option<KeyBuffers>,
     /// The keys of the slots that a table has not.
-    pub more_keys: Option<Keys>,
+    pub more_keys: Option<KeyBuffers>,
     /// The same for queries.
-    pub groups: Option<Groups>,
+    pub groups: Option<GroupBuffers>,
     /// Payloads in the order of their numbers.
-    pub payloads: Made,
+    pub payloads: ThreadPayloads,
 }
 
 /// Match all rows, on several threads, against the population as it is at one moment.
 ///
 /// Keys are answered along with the slots, or queries, unless the population is of the version `known`: see
-/// [`KeysAtHand`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
-pub fn run(engine: &Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize, known: Option<KeysAtHand>) -> Answered {
+/// [`KeyTableVersion`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
+pub fn run(
+    engine: &Engine,
+    rows: &MessageRows<'_>,
+    options: BatchOptions,
+    threads: usize,
+    previous: Option<KeyTableVersion>,
+) -> BatchOutput {
     let core = engine.read();
-    let mut answered = match_all(engine, &core, rows, wanted, threads);
-    let Some(known) = known else { return answered };
-    if wanted.grouped {
-        if u64::try_from(known.0) != Ok(core.version()) {
-            answered.groups = Some(Groups::of(&core, answered.found.all_mut()));
+    let mut answered = match_all(engine, &core, rows, options, threads);
+    let Some(previous) = previous else { return answered };
+    if options.grouped {
+        if u64::try_from(previous.0) != Ok(core.version()) {
+            answered.groups = Some(GroupBuffers::of(&core, answered.matches.all_mut()));
         }
-    } else if Keys::are_at_hand(&core, known) {
-        answered.more_keys = (known.1 < core.slot_bound()).then(|| Keys::beyond(&core, known));
+    } else if KeyBuffers::are_at_hand(&core, previous) {
+        answered.more_keys = (previous.1 < core.slot_bound()).then(|| KeyBuffers::beyond(&core, previous));
     } else {
         // With so many matches, looking at each costs more than all keys do.
-        answered.keys = Some(if answered.found.all().len() >= core.slot_bound() {
-            Keys::by_slot(&core)
+        answered.keys = Some(if answered.matches.all().len() >= core.slot_bound() {
+            KeyBuffers::by_slot(&core)
         } else {
-            Keys::of(&core, answered.found.all_mut())
+            KeyBuffers::of(&core, answered.matches.all_mut())
         });
     }
     answered
 }
 
-fn match_all(engine: &Engine, core: &core::Engine, rows: &Rows<'_>, wanted: Wanted, threads: usize) -> Answered {
-    let rewrites = wanted.deliver && core.has_rewriting();
-    let work = Work { engine, core, rows, wanted, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
+fn match_all(
+    engine: &Engine,
+    core: &core::Engine,
+    rows: &MessageRows<'_>,
+    options: BatchOptions,
+    threads: usize,
+) -> BatchOutput {
+    let rewrites = options.deliver && core.has_rewriting();
+    let work =
+        BatchWork { engine, core, rows, options, share: if rewrites { 1 } else { SHARE }, next: AtomicUsize::new(0) };
     let threads = threads.min(rows.count.div_ceil(work.share)).clamp(1, THREADS_MAX);
-    let rooms = engine.rooms();
-    let bytes = if rewrites { rooms.payloads.take() } else { Vec::new() };
-    let (shares, found, numbers, payloads) = if threads == 1 {
-        let (mut matches, mut payloads) = (Matches::within(&rooms.matches), Payloads::default().with_room(bytes));
+    let buffers = engine.buffers();
+    let bytes = if rewrites { buffers.payloads.take() } else { Vec::new() };
+    let (shares, matches_found, numbers, payloads) = if threads == 1 {
+        let (mut matches, mut payloads) = (Matches::within(&buffers.matches), Payloads::default().with_memory(bytes));
         let shares = work.take_shares(&mut matches, &mut payloads, |_, _, _| ());
-        (shares, matches.slots.into(), matches.payloads.into(), Made::of(payloads))
+        (shares, matches.slots.into(), matches.payloads.into(), ThreadPayloads::of(payloads))
     } else {
-        let lists = (rooms.matches.take(), rooms.matches.take());
-        let ((parts, payloads), found, numbers) = gather::in_order(lists, &rooms.scratch, |in_order| {
-            gather::together(bytes, |together| on_threads(threads, &|| work.take_gathered(in_order, together)))
-        });
-        let mut shares: Vec<Share> = parts.into_iter().flatten().collect();
+        let lists = (buffers.matches.take(), buffers.matches.take());
+        let ((parts, payloads), matches_found, numbers) =
+            ordered_output::in_order(lists, &buffers.scratch, |in_order| {
+                ordered_output::in_one_buffer(bytes, |together| {
+                    on_threads(threads, &|| work.take_gathered(in_order, together))
+                })
+            });
+        let mut shares: Vec<BatchChunk> = parts.into_iter().flatten().collect();
         shares.sort_unstable_by_key(|share| share.number);
-        (shares, found, numbers, payloads)
+        (shares, matches_found, numbers, payloads)
     };
-    let is_grouped = wanted.grouped;
-    Answered { shares, found, numbers, is_grouped, keys: None, more_keys: None, groups: None, payloads }
+    let is_grouped = options.grouped;
+    BatchOutput {
+        shares,
+        matches: matches_found,
+        numbers,
+        is_grouped,
+        keys: None,
+        more_keys: None,
+        groups: None,
+        payloads,
+    }
 }
 
 /// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there
@@ -171,22 +196,22 @@ fn on_threads<T: Send>(threads: usize, work: &(impl Fn() -> T + Sync)) -> Vec<T>
 }
 
 /// What threads share.
-struct Work<'a> {
+struct BatchWork<'a> {
     engine: &'a Engine,
     core: &'a core::Engine,
-    rows: &'a Rows<'a>,
-    wanted: Wanted,
+    rows: &'a MessageRows<'a>,
+    options: BatchOptions,
     /// Messages that a thread takes at a time.
     share: usize,
     /// The first share that nobody has taken.
     next: AtomicUsize,
 }
 
-impl Work<'_> {
+impl BatchWork<'_> {
     /// Answer shares as long as there are any that no other thread took, and put what is found where it is gathered.
-    fn take_gathered(&self, in_order: &InOrder<'_>, together: &Together<'_>) -> Vec<Share> {
-        let scratch = &self.engine.rooms().scratch_payloads;
-        let (mut matches, mut payloads) = (in_order.no_matches(), Payloads::default().with_room(scratch.take()));
+    fn take_gathered(&self, in_order: &OrderedOutput<'_>, together: &OrderedPayloads<'_>) -> Vec<BatchChunk> {
+        let scratch = &self.engine.buffers().scratch_payloads;
+        let (mut matches, mut payloads) = (in_order.no_matches(), Payloads::default().with_memory(scratch.take()));
         let shares = self.take_shares(&mut matches, &mut payloads, |share, matches, payloads| {
             together.put(payloads, &mut matches.payloads);
             in_order.put(share, std::mem::replace(matches, in_order.no_matches()));
@@ -202,9 +227,9 @@ impl Work<'_> {
         matches: &mut Matches,
         payloads: &mut Payloads,
         mut done: impl FnMut(usize, &mut Matches, &mut Payloads),
-    ) -> Vec<Share> {
+    ) -> Vec<BatchChunk> {
         let mut shares = Vec::new();
-        self.engine.lend_matcher(|matcher| {
+        self.engine.with_idle_matcher(|matcher| {
             loop {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
                 let start = number * self.share;
@@ -212,13 +237,13 @@ impl Work<'_> {
                     break;
                 }
                 let before = matches.slots.len();
-                let mut share = Share { number, ..Share::default() };
+                let mut share = BatchChunk { number, ..BatchChunk::default() };
                 for row in start..(start + self.share).min(self.rows.count) {
                     if let Some(source) = self.rows.get(row) {
-                        share.answer(self.core, matcher, (row, source), self.wanted, (matches, payloads));
+                        share.answer(self.core, matcher, (row, source), self.options, (matches, payloads));
                     }
                     share.ends.push(matches.slots.len() - before);
-                    share.match_counts.resize(if self.wanted.grouped { share.ends.len() } else { 0 }, 0);
+                    share.match_counts.resize(if self.options.grouped { share.ends.len() } else { 0 }, 0);
                 }
                 done(number, matches, payloads);
                 shares.push(share);
@@ -228,9 +253,9 @@ impl Work<'_> {
     }
 }
 
-impl Share {
+impl BatchChunk {
     /// How many slots, or queries, its messages matched.
-    pub fn found_count(&self) -> usize {
+    pub fn match_count(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }
 
@@ -239,11 +264,11 @@ impl Share {
         engine: &core::Engine,
         matcher: &mut Matcher,
         (row, source): (usize, &[u8]),
-        wanted: Wanted,
+        options: BatchOptions,
         (matches, payloads): (&mut Matches, &mut Payloads),
     ) {
-        let rewrites = wanted.deliver && engine.has_rewriting();
-        let run = match (wanted.nodes, rewrites) {
+        let rewrites = options.deliver && engine.has_rewriting();
+        let run = match (options.nodes, rewrites) {
             (true, _) => engine.run_counting(matcher, source),
             (false, true) => engine.run_delivering(matcher, source),
             (false, false) => engine.run(matcher, source),
@@ -255,22 +280,22 @@ impl Share {
         for (slot, reason) in engine.failures(matcher) {
             self.failures.push((row, key_of(engine, slot), reason));
         }
-        let Matches { slots: found, payloads: numbers } = matches;
-        let first = found.len();
-        if wanted.grouped {
-            engine.matched_queries(matcher, found);
+        let Matches { slots, payloads: numbers } = matches;
+        let first = slots.len();
+        if options.grouped {
+            engine.matched_queries(matcher, slots);
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if rewrites {
-            let failed = engine.deliver_to(matcher, source, payloads, (found, numbers));
+            let failed = engine.deliver_to(matcher, source, payloads, (slots, numbers));
             self.failures
                 .extend(failed.into_iter().map(|(slot, reason)| (row, key_of(engine, slot), reason.to_string())));
         } else {
-            engine.slots(matcher, found);
-            let whole = if wanted.deliver { found.len() - first } else { 0 };
-            numbers.resize(numbers.len() + whole, Delivered::WHOLE);
+            engine.slots(matcher, slots);
+            let whole = if options.deliver { slots.len() - first } else { 0 };
+            numbers.resize(numbers.len() + whole, MessageDeliveries::WHOLE);
         }
-        if wanted.nodes {
-            for &slot in &found[first..] {
+        if options.nodes {
+            for &slot in &slots[first..] {
                 let count = engine.node_count(matcher, source, slot).unwrap_or_else(|reason| {
                     self.failures.push((row, key_of(engine, slot), reason.to_string()));
                     0

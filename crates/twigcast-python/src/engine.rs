@@ -10,20 +10,20 @@ use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
 use twigcast_core::engine::{AddError, Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
-use twigcast_core::extract::Payloads;
+use twigcast_core::rewrite::Payloads;
 use twigcast_core::snapshot;
 
 use crate::answer::Answer;
 use crate::batch;
 use crate::batch_result::BatchResult;
+use crate::engine_handle::{Engine, key_of, slots_of};
 use crate::errors;
-use crate::keys::{Groups, Keys, KeysAtHand};
+use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
 use crate::limits;
-use crate::pairs::{Pair, pair, refusals};
-use crate::payloads::ToPython;
+use crate::pairs::{KeyQueryPair, pair, refusals};
+use crate::payloads::PythonSink;
 use crate::queries;
 use crate::results::Results;
-use crate::shared::{Engine, key_of, slots_of};
 use crate::stream::{NameDictionary, with_dictionary};
 
 impl Engine {
@@ -31,7 +31,7 @@ impl Engine {
     fn add_all<'py>(
         &self,
         py: Python<'py>,
-        pairs: &[Pair],
+        pairs: &[KeyQueryPair],
         add: impl FnOnce(&mut core::Engine) -> Vec<(usize, AddError)> + Send,
     ) -> PyResult<Bound<'py, PyList>> {
         let refused = py.detach(|| {
@@ -148,11 +148,11 @@ impl Engine {
     /// See the stub file.
     #[allow(clippy::type_complexity)]
     #[pyo3(signature = (known=(-1, 0, 0)))]
-    fn key_table(&self, py: Python<'_>, known: KeysAtHand) -> PyResult<(u64, usize, Py<PyBytes>, Py<PyBytes>)> {
+    fn key_table(&self, py: Python<'_>, known: KeyTableVersion) -> PyResult<(u64, usize, Py<PyBytes>, Py<PyBytes>)> {
         let (version, first, keys) = py.detach(|| {
             let engine = self.read();
-            let known = if Keys::are_at_hand(&engine, known) { known } else { (-1, 0, 0) };
-            (engine.keys_version(), known.1, Keys::beyond(&engine, known))
+            let known = if KeyBuffers::are_at_hand(&engine, known) { known } else { (-1, 0, 0) };
+            (engine.keys_version(), known.1, KeyBuffers::beyond(&engine, known))
         });
         let (offsets, text) = keys.buffers(py)?;
         Ok((version, first, offsets, text))
@@ -163,7 +163,7 @@ impl Engine {
     fn group_table(&self, py: Python<'_>) -> PyResult<(u64, Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)> {
         let (version, groups) = py.detach(|| {
             let engine = self.read();
-            (engine.version(), Groups::by_query(&engine))
+            (engine.version(), GroupBuffers::by_query(&engine))
         });
         let (ends, offsets, text) = groups.buffers(py)?;
         Ok((version, ends, offsets, text))
@@ -292,7 +292,7 @@ impl Engine {
         py: Python<'py>,
         xml: &[u8],
     ) -> PyResult<(Vec<Slot>, Vec<Option<u32>>, Bound<'py, PyList>, Vec<(String, String)>)> {
-        let sent = ToPython::default();
+        let sent = PythonSink::default();
         let (slots, numbers, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
@@ -303,7 +303,7 @@ impl Engine {
                     let unmade = delivered.failures.into_iter().map(|(slot, reason)| (slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    let number = |number| Some(number).filter(|&number| number != core::Delivered::WHOLE);
+                    let number = |number| Some(number).filter(|&number| number != core::MessageDeliveries::WHOLE);
                     Ok((delivered.slots, delivered.numbers.into_iter().map(number).collect(), failures))
                 })
             })
@@ -313,23 +313,23 @@ impl Engine {
 
     /// See the stub file.
     fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
-        let sent = ToPython::default();
+        let sent = PythonSink::default();
         let source = xml.as_bytes();
-        let (found, keys, failures) = py
+        let (matches_found, keys, failures) = py
             .detach(|| {
                 self.with_matcher(|engine, matcher| {
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
-                    let found = engine.prepare(matcher, source, &mut payloads)?;
+                    let matches_found = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
-                    let unmade = found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
+                    let unmade = matches_found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
                     let failed = engine.failures(matcher).into_iter().chain(unmade);
                     let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    Ok((found, engine.keys_now(), failures))
+                    Ok((matches_found, engine.keys_now(), failures))
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
         let others = sent.list(py)?;
-        Ok((Results::new(xml.unbind(), (found, keys), others, &self.rooms().payloads_of_one), failures))
+        Ok((Results::new(xml.unbind(), (matches_found, keys), others, &self.buffers().payloads_of_one), failures))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -344,18 +344,18 @@ impl Engine {
         deliver: bool,
         nodes: bool,
         threads: usize,
-        known: Option<KeysAtHand>,
+        known: Option<KeyTableVersion>,
         grouped: bool,
     ) -> PyResult<BatchResult> {
         if grouped && (deliver || nodes) {
             return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
         }
-        let wanted = batch::Wanted { deliver, nodes, grouped };
-        let data = self.lender().lend(data)?;
-        let rows = batch::Rows::new(offsets, data.bytes(), count, validity)
+        let options = batch::BatchOptions { deliver, nodes, grouped };
+        let data = self.copy_buffer().borrow(data)?;
+        let rows = batch::MessageRows::new(offsets, data.bytes(), count, validity)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
-        let answered = py.detach(|| batch::run(self, &rows, wanted, threads.max(1), known));
-        self.lender().take_back(data);
+        let answered = py.detach(|| batch::run(self, &rows, options, threads.max(1), known));
+        self.copy_buffer().take_back(data);
         BatchResult::new(py, self, answered)
     }
 

@@ -9,7 +9,7 @@ use twigcast_core::error::{MessageError, MessageErrorKind, QueryError, QueryErro
 
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
-fn make<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
+fn build<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
     let instance = ERRORS
         .get_or_try_init(py, || PyModule::import(py, "twigcast.errors").map(Bound::unbind))
         .and_then(|module| module.bind(py).getattr(class)?.call1(arguments));
@@ -23,11 +23,11 @@ fn make<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> P
 pub fn query(py: Python<'_>, text: &str, error: &QueryError) -> PyErr {
     let arguments = (text, error.column, error.message.as_str(), error.expected.clone());
     match error.kind {
-        QueryErrorKind::Syntax => make(py, "QuerySyntaxError", arguments),
-        QueryErrorKind::Unsupported => make(py, "UnsupportedQuery", arguments),
-        QueryErrorKind::UndeclaredPrefix => make(py, "UndeclaredPrefix", arguments),
+        QueryErrorKind::Syntax => build(py, "QuerySyntaxError", arguments),
+        QueryErrorKind::Unsupported => build(py, "UnsupportedQuery", arguments),
+        QueryErrorKind::UndeclaredPrefix => build(py, "UndeclaredPrefix", arguments),
         QueryErrorKind::Limit { limit, value } => {
-            make(py, "QueryLimitExceeded", (limit, value, error.message.as_str(), text, error.column))
+            build(py, "QueryLimitExceeded", (limit, value, error.message.as_str(), text, error.column))
         }
     }
 }
@@ -35,7 +35,7 @@ pub fn query(py: Python<'_>, text: &str, error: &QueryError) -> PyErr {
 /// The exception for a subscription that was not added.
 pub fn add(py: Python<'_>, key: &str, text: &str, error: &AddError) -> PyErr {
     match error {
-        AddError::DuplicateKey => make(py, "DuplicateKey", (key,)),
+        AddError::DuplicateKey => build(py, "DuplicateKey", (key,)),
         AddError::Query(error) => query(py, text, error),
     }
 }
@@ -43,27 +43,27 @@ pub fn add(py: Python<'_>, key: &str, text: &str, error: &AddError) -> PyErr {
 /// The exception for a rejected message. A message that needs conversion first is told apart by the caller.
 pub fn message(py: Python<'_>, error: &MessageError) -> PyErr {
     match error.kind {
-        MessageErrorKind::Malformed => make(py, "MalformedMessage", (error.line, error.column, error.reason.as_str())),
+        MessageErrorKind::Malformed => build(py, "MalformedMessage", (error.line, error.column, error.reason.as_str())),
         MessageErrorKind::NeedsConversion => {
-            make(py, "NeedsConversion", (error.line, error.column, error.reason.as_str()))
+            build(py, "NeedsConversion", (error.line, error.column, error.reason.as_str()))
         }
         MessageErrorKind::Limit { limit, value } => {
-            make(py, "MessageLimitExceeded", (limit, value, error.reason.as_str(), error.line, error.column))
+            build(py, "MessageLimitExceeded", (limit, value, error.reason.as_str(), error.line, error.column))
         }
     }
 }
 
 /// The exception for a subscription that could not be decided on a message.
 pub fn undecided(py: Python<'_>, key: &str, reason: &str) -> PyErr {
-    make(py, "UndecidedSubscription", (key, reason))
+    build(py, "UndecidedSubscription", (key, reason))
 }
 
 /// The exception for a key that is not there.
 pub fn unknown_key(py: Python<'_>, key: &str) -> PyErr {
-    make(py, "UnknownKey", (key,))
+    build(py, "UnknownKey", (key,))
 }
 
 /// The exception for a snapshot that cannot be used.
 pub fn snapshot(py: Python<'_>, path: &str, reason: &str) -> PyErr {
-    make(py, "SnapshotError", (path, reason))
+    build(py, "SnapshotError", (path, reason))
 }

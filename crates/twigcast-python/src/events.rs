@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use twigcast_core::document::{Document, Message, NodeKind};
 use twigcast_core::eval::{Evaluator, NodeRef};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 use crate::{errors, limits};
@@ -20,7 +20,7 @@ pub fn scan_events<'py>(py: Python<'py>, xml: &[u8], limits: BTreeMap<String, us
     let vocabulary = Vocabulary::new();
     let mut document = Document::default();
     Scanner::new()
-        .scan(xml, &vocabulary, &limits, Want::ALL, &mut document)
+        .scan(xml, &vocabulary, &limits, RecordOptions::ALL, &mut document)
         .map_err(|error| errors::message(py, &error))?;
     let message = Message { source: xml, document: &document };
     let evaluator = Evaluator::new(message, &vocabulary, &[]);

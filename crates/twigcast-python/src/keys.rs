@@ -11,32 +11,32 @@ const KEY_BYTES: usize = 16;
 
 /// A table of keys by slot that somebody has: the engine's [`core::Engine::keys_version`] when it was made, how many keys are
 /// in it, and how long their text is.
-pub type KeysAtHand = (i64, usize, usize);
+pub type KeyTableVersion = (i64, usize, usize);
 
 /// The keys of some slots, one after the other.
-pub struct Keys {
+pub struct KeyBuffers {
     offsets: Vec<u8>,
     text: Vec<u8>,
     /// Bytes of text that stand elsewhere, before these.
     before: usize,
 }
 
-impl Keys {
+impl KeyBuffers {
     /// The keys of all slots; those in no use have an empty one.
     pub fn by_slot(engine: &core::Engine) -> Self {
-        let mut keys = Self::with_room(engine.slot_bound());
+        let mut keys = Self::with_capacity(engine.slot_bound());
         (0..engine.slot_bound() as Slot).for_each(|slot| keys.push(engine.key(slot)));
         keys
     }
 
     /// Whether the keys in a table are right, so far as there are any.
-    pub fn are_at_hand(engine: &core::Engine, (version, ..): KeysAtHand) -> bool {
+    pub fn are_at_hand(engine: &core::Engine, (version, ..): KeyTableVersion) -> bool {
         u64::try_from(version) == Ok(engine.keys_version())
     }
 
     /// The keys of all slots that a table has not yet.
-    pub fn beyond(engine: &core::Engine, (_, count, bytes): KeysAtHand) -> Self {
-        let mut keys = Self::with_room(engine.slot_bound().saturating_sub(count));
+    pub fn beyond(engine: &core::Engine, (_, count, bytes): KeyTableVersion) -> Self {
+        let mut keys = Self::with_capacity(engine.slot_bound().saturating_sub(count));
         keys.before = bytes;
         keys.offsets.clear();
         keys.offsets.extend_from_slice(&(bytes as i32).to_le_bytes());
@@ -47,23 +47,23 @@ impl Keys {
     /// The keys of the slots that stand in a list, each once; the slots become places in the array.
     pub fn of(engine: &core::Engine, slots: &mut [Slot]) -> Self {
         const UNSEEN: u32 = 0;
-        let mut keys = Self::with_room(0);
+        let mut keys = Self::with_capacity(0);
         // Places, from 1, by slot. Zeros come from the system, which makes only those real that are touched.
-        let mut places = vec![UNSEEN; engine.slot_bound()];
+        let mut positions = vec![UNSEEN; engine.slot_bound()];
         let mut count = 0;
         for slot in slots {
-            let place = &mut places[*slot as usize];
-            if *place == UNSEEN {
+            let target = &mut positions[*slot as usize];
+            if *target == UNSEEN {
                 keys.push(engine.key(*slot));
                 count += 1;
-                *place = count;
+                *target = count;
             }
-            *slot = *place - 1;
+            *slot = *target - 1;
         }
         keys
     }
 
-    fn with_room(keys: usize) -> Self {
+    fn with_capacity(keys: usize) -> Self {
         let mut offsets = Vec::with_capacity((keys + 1) * size_of::<i32>());
         offsets.extend_from_slice(&0_i32.to_le_bytes());
         // Untouched memory costs nothing; growing to the size of many keys means copying them again and again.
@@ -86,16 +86,16 @@ impl Keys {
 }
 
 /// Keys grouped by the query that they share, as the buffers of an Arrow array of lists of strings.
-pub struct Groups {
+pub struct GroupBuffers {
     /// Where each group begins among the keys, and where the last one ends.
     ends: Vec<u8>,
     count: u32,
-    keys: Keys,
+    keys: KeyBuffers,
 }
 
-impl Groups {
+impl GroupBuffers {
     fn empty() -> Self {
-        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: Keys::with_room(0) }
+        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: KeyBuffers::with_capacity(0) }
     }
 
     /// The subscriptions of each query, by its number.
@@ -111,16 +111,16 @@ impl Groups {
         const UNSEEN: u32 = 0;
         let mut groups = Self::empty();
         let mut slots = Vec::new();
-        let mut places = vec![UNSEEN; engine.query_bound()];
+        let mut positions = vec![UNSEEN; engine.query_bound()];
         let mut count = 0;
         for query in queries {
-            let place = &mut places[*query as usize];
-            if *place == UNSEEN {
+            let target = &mut positions[*query as usize];
+            if *target == UNSEEN {
                 groups.push(engine, *query, &mut slots);
                 count += 1;
-                *place = count;
+                *target = count;
             }
-            *query = *place - 1;
+            *query = *target - 1;
         }
         groups
     }

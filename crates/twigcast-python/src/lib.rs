@@ -3,22 +3,22 @@
 mod answer;
 mod batch;
 mod batch_result;
+mod borrowed_bytes;
+mod buffers;
 mod engine;
+mod engine_handle;
 mod errors;
 mod events;
-mod gather;
-mod instructions;
 mod keys;
-mod lent;
 mod limits;
-mod numbers;
+mod ordered_output;
 mod packets;
 mod pairs;
 mod payloads;
 mod queries;
 mod results;
 mod routing;
-mod shared;
+mod simd;
 mod stream;
 
 use pyo3::prelude::*;
@@ -31,9 +31,11 @@ mod _core {
     #[pymodule_export]
     use super::batch_result::BatchResult;
     #[pymodule_export]
-    use super::events::scan_events;
+    use super::buffers::{ByteBuffer, Int32Buffer};
     #[pymodule_export]
-    use super::numbers::{Bytes, Numbers};
+    use super::engine_handle::Engine;
+    #[pymodule_export]
+    use super::events::scan_events;
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
@@ -41,9 +43,7 @@ mod _core {
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]
-    use super::routing::{RoutingTable, WantedLabels};
-    #[pymodule_export]
-    use super::shared::Engine;
+    use super::routing::{ConjunctionIndex, LabelRequest};
     #[pymodule_export]
     use super::stream::{NameDictionary, ParsedMessage};
 
@@ -51,11 +51,11 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        instructions::choose();
-        module.add("PACKET_FORM", twigcast_core::packets::FORM)?;
-        module.add("PACKET_BYTES_MAX", twigcast_core::packets::PACKET_BYTES_MAX)?;
-        module.add("PACKET_FRAMES_MAX", twigcast_core::packets::FRAMES_MAX)?;
-        module.add("BODY_BYTES_MAX", twigcast_core::packets::BODY_BYTES_MAX)?;
+        simd::choose();
+        module.add("PACKET_FORM", twigcast_packets::FORM)?;
+        module.add("PACKET_BYTES_MAX", twigcast_packets::PACKET_BYTES_MAX)?;
+        module.add("PACKET_FRAMES_MAX", twigcast_packets::FRAMES_MAX)?;
+        module.add("BODY_BYTES_MAX", twigcast_packets::BODY_BYTES_MAX)?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use twigcast_core::limits::Limits;
 
 /// Limits by name; unknown names are refused.
-pub fn limits(given: &BTreeMap<String, usize>) -> PyResult<Limits> {
+pub fn limits(input: &BTreeMap<String, usize>) -> PyResult<Limits> {
     let mut limits = Limits::default();
-    for (name, &value) in given {
+    for (name, &value) in input {
         let field = match name.as_str() {
             "message_bytes_max" => &mut limits.message_bytes_max,
             "depth_max" => &mut limits.depth_max,

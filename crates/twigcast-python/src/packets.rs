@@ -7,19 +7,19 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
-use twigcast_core::packets::{self, Carried, Frame, PacketError, Span};
+use twigcast_packets::{CarriedMessage, Frame, PacketError, Span};
 
 /// Packets from this size on are summed without the GIL.
 const LARGE_BYTES: usize = 64 << 10;
 /// Fields of a message, as in `twigcast.overlay.onyx.model.Message`.
 const FIELDS: usize = 12;
 /// Of these, strings that are mostly those of the last message.
-const LASTING: usize = 4;
+const REPEATED_STRINGS: usize = 4;
 
 /// A frame as Python is told of it: kind, start and end.
-type Told = (u64, usize, usize);
+type FrameTuple = (u64, usize, usize);
 /// A string that Python has, and what it says.
-type Last = (String, Py<PyString>);
+type LastString = (String, Py<PyString>);
 
 fn refused(error: PacketError) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -27,17 +27,20 @@ fn refused(error: PacketError) -> PyErr {
 
 /// The frames of a packet: kind, start and end. See the stub file.
 #[pyfunction]
-pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Told>> {
-    Ok(frames_in(py, packet)?.iter().map(told).collect())
+pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>> {
+    Ok(frames_in(py, packet)?.iter().map(frame_tuple).collect())
 }
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
-    let found =
-        if packet.len() < LARGE_BYTES { packets::frames(packet) } else { py.detach(|| packets::frames(packet)) };
-    found.map_err(refused)
+    let matches_found = if packet.len() < LARGE_BYTES {
+        twigcast_packets::frames(packet)
+    } else {
+        py.detach(|| twigcast_packets::frames(packet))
+    };
+    matches_found.map_err(refused)
 }
 
-fn told(frame: &Frame) -> Told {
+fn frame_tuple(frame: &Frame) -> FrameTuple {
     (frame.kind, frame.start, frame.end)
 }
 
@@ -47,12 +50,12 @@ pub fn packet_of<'py>(py: Python<'py>, frames: &Bound<'py, PyList>) -> PyResult<
     let frames: Vec<Bound<'py, PyBytes>> =
         frames.iter().map(|frame| Ok(frame.cast_into()?)).collect::<PyResult<_>>()?;
     let parts = || frames.iter().map(|frame| frame.as_bytes());
-    let size = packets::HEADER_BYTES + parts().map(<[u8]>::len).sum::<usize>();
+    let size = twigcast_packets::HEADER_BYTES + parts().map(<[u8]>::len).sum::<usize>();
     let header = if size < LARGE_BYTES {
-        packets::header(parts())
+        twigcast_packets::header(parts())
     } else {
         let parts: Vec<&[u8]> = parts().collect();
-        py.detach(|| packets::header(parts.iter().copied()))
+        py.detach(|| twigcast_packets::header(parts.iter().copied()))
     };
     PyBytes::new_with(py, size, |out| {
         fill(out, [&header[..]].into_iter().chain(parts()));
@@ -75,18 +78,18 @@ pub struct SpanCodec {
     span: Py<PyType>,
     message: Py<PyType>,
     /// `tuple.__new__`: what the constructors of named tuples end in.
-    make: Py<PyAny>,
+    tuple_new: Py<PyAny>,
     empty: Py<PyString>,
     /// By field, the string that stood there last: most messages have the same scope, source and type.
-    last: Mutex<[Option<Last>; LASTING]>,
+    last: Mutex<[Option<LastString>; REPEATED_STRINGS]>,
 }
 
 #[pymethods]
 impl SpanCodec {
     #[new]
     fn new(py: Python<'_>, span: Py<PyType>, message: Py<PyType>) -> PyResult<Self> {
-        let make = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
-        Ok(Self { span, message, make, empty: PyString::intern(py, "").unbind(), last: Mutex::default() })
+        let tuple_new = py.get_type::<PyTuple>().getattr("__new__")?.unbind();
+        Ok(Self { span, message, tuple_new, empty: PyString::intern(py, "").unbind(), last: Mutex::default() })
     }
 
     #[pyo3(signature = (data, start, end, agreed=None))]
@@ -104,7 +107,7 @@ impl SpanCodec {
             Some(message) => self.carried(py, message, agreed)?,
         };
         let parts = (span.root, span.after, span.upto, message).into_pyobject(py)?;
-        Ok((self.make.bind(py).call1((self.span.bind(py), parts))?, at))
+        Ok((self.tuple_new.bind(py).call1((self.span.bind(py), parts))?, at))
     }
 
     /// The spans that a packet begins with, and the frames that follow the last of them.
@@ -115,7 +118,7 @@ impl SpanCodec {
         kind: u64,
         packet: &[u8],
         agreed: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<(Bound<'py, PyList>, Vec<Told>)> {
+    ) -> PyResult<(Bound<'py, PyList>, Vec<FrameTuple>)> {
         let frames = frames_in(py, packet)?;
         let spans = frames.iter().take_while(|frame| frame.kind == kind);
         let list = PyList::empty(py);
@@ -126,23 +129,23 @@ impl SpanCodec {
             }
             list.append(span)?;
         }
-        let rest = frames[list.len()..].iter().map(told).collect();
+        let rest = frames[list.len()..].iter().map(frame_tuple).collect();
         Ok((list, rest))
     }
 
     fn fields<'py>(&self, py: Python<'py>, span: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyBytes>> {
         with_span(span, |span| {
-            let (around, place) = around_body(span);
-            let (before, behind) = around.split_at(place);
+            let (around, target) = around_body(span);
+            let (before, behind) = around.split_at(target);
             joined(py, &[before, span.body(), behind])
         })
     }
 
     fn frame<'py>(&self, py: Python<'py>, kind: u64, span: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyBytes>> {
         with_span(span, |span| {
-            let (around, place) = around_body(span);
-            let header = packets::frame_header(kind, around.len() + span.body().len());
-            let (before, behind) = around.split_at(place);
+            let (around, target) = around_body(span);
+            let header = twigcast_packets::frame_header(kind, around.len() + span.body().len());
+            let (before, behind) = around.split_at(target);
             joined(py, &[&header, before, span.body(), behind])
         })
     }
@@ -152,11 +155,11 @@ impl SpanCodec {
     fn carried<'py>(
         &self,
         py: Python<'py>,
-        message: &Carried<'_>,
+        message: &CarriedMessage<'_>,
         agreed: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let [scope, source, content_type, mut form] =
-            self.lasting(py, [message.scope, message.source, message.content_type, message.form]);
+            self.repeated_strings(py, [message.scope, message.source, message.content_type, message.form]);
         let mut lexicon = py.None().into_bound(py);
         if let Some(agreed) = agreed
             && let Some(meaning) = agreed.get_item(&form)?
@@ -181,19 +184,23 @@ impl SpanCodec {
             },
             lexicon,
         ];
-        self.make.bind(py).call1((self.message.bind(py), PyTuple::new(py, parts)?))
+        self.tuple_new.bind(py).call1((self.message.bind(py), PyTuple::new(py, parts)?))
     }
 
     /// Strings that are mostly those of the last message.
-    fn lasting<'py>(&self, py: Python<'py>, values: [&str; LASTING]) -> [Bound<'py, PyAny>; LASTING] {
+    fn repeated_strings<'py>(
+        &self,
+        py: Python<'py>,
+        values: [&str; REPEATED_STRINGS],
+    ) -> [Bound<'py, PyAny>; REPEATED_STRINGS] {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = last.iter_mut();
         values.map(|value| match kept.next() {
             Some(Some((text, string))) if text == value => string.bind(py).clone().into_any(),
-            place => {
+            repeated => {
                 let string = PyString::new(py, value);
-                if let Some(place) = place {
-                    *place = Some((value.to_owned(), string.clone().unbind()));
+                if let Some(target) = repeated {
+                    *target = Some((value.to_owned(), string.clone().unbind()));
                 }
                 string.into_any()
             }
@@ -204,8 +211,8 @@ impl SpanCodec {
 /// The span without its body, and where in this the body belongs.
 fn around_body(span: &Span<'_>) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(256);
-    let place = span.write_around_body(&mut out);
-    (out, place)
+    let target = span.write_around_body(&mut out);
+    (out, target)
 }
 
 fn joined<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>> {
@@ -216,7 +223,7 @@ fn joined<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>
 }
 
 /// The fields of a message. Of its lexicon, the name travels behind the form.
-type Fields<'py> = (
+type MessageFields<'py> = (
     u64,
     i64,
     Bound<'py, PyString>,
@@ -237,7 +244,7 @@ fn with_span<'py, T>(span: &Bound<'py, PyTuple>, work: impl FnOnce(&Span<'_>) ->
     let Some(message) = message else {
         return work(&Span { root, after, upto, message: None });
     };
-    let (of, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon): Fields<
+    let (of, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon): MessageFields<
         'py,
     > = extracted(&message)?;
     let mut named = Cow::Borrowed(form.to_str()?);
@@ -245,7 +252,7 @@ fn with_span<'py, T>(span: &Bound<'py, PyTuple>, work: impl FnOnce(&Span<'_>) ->
         let name = lexicon.getattr(intern!(span.py(), "name"))?;
         named = Cow::Owned(format!("{named}:{}", name.cast::<PyString>()?.to_str()?));
     }
-    let message = Carried {
+    let message = CarriedMessage {
         root: of,
         number,
         scope: scope.to_str()?,

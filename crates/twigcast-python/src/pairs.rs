@@ -8,10 +8,10 @@ use twigcast_core::engine::AddError;
 use crate::errors;
 
 /// A key and a query.
-pub type Pair = (PyBackedStr, PyBackedStr);
+pub type KeyQueryPair = (PyBackedStr, PyBackedStr);
 
 /// A key and a query, if it is nothing but a tuple of these.
-pub fn pair(item: &Bound<'_, PyAny>) -> PyResult<Option<Pair>> {
+pub fn pair(item: &Bound<'_, PyAny>) -> PyResult<Option<KeyQueryPair>> {
     let Ok(tuple) = item.cast_exact::<PyTuple>() else { return Ok(None) };
     if tuple.len() != 2 {
         return Ok(None);
@@ -24,7 +24,11 @@ pub fn pair(item: &Bound<'_, PyAny>) -> PyResult<Option<Pair>> {
 }
 
 /// Places and errors of what was refused, as Python is told.
-pub fn refusals<'py>(py: Python<'py>, pairs: &[Pair], refused: Vec<(usize, AddError)>) -> PyResult<Bound<'py, PyList>> {
+pub fn refusals<'py>(
+    py: Python<'py>,
+    pairs: &[KeyQueryPair],
+    refused: Vec<(usize, AddError)>,
+) -> PyResult<Bound<'py, PyList>> {
     let answer = PyList::empty(py);
     for (index, error) in refused {
         let (key, query) = &pairs[index];

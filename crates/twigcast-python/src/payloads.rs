@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList};
-use twigcast_core::extract::Sink;
+use twigcast_core::rewrite::Sink;
 
 /// What a sink leaves for the end: what it made, and the first error of Python.
 #[derive(Default)]
-struct State {
+struct SinkState {
     /// The stream that takes the bytes at hand.
     stream: Option<Py<PyAny>>,
     finished: Vec<Py<PyBytes>>,
@@ -18,12 +18,12 @@ struct State {
 
 /// Hands payloads to Python, a `bytes` each.
 #[derive(Clone, Default)]
-pub struct ToPython {
-    state: Arc<Mutex<State>>,
+pub struct PythonSink {
+    state: Arc<Mutex<SinkState>>,
 }
 
-impl ToPython {
-    fn with<T>(&self, work: impl FnOnce(Python<'_>, &mut State) -> PyResult<T>) -> Option<T> {
+impl PythonSink {
+    fn with<T>(&self, work: impl FnOnce(Python<'_>, &mut SinkState) -> PyResult<T>) -> Option<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.error.is_some() {
             return None;
@@ -41,7 +41,7 @@ impl ToPython {
     }
 }
 
-impl Sink for ToPython {
+impl Sink for PythonSink {
     fn take(&mut self, bytes: &[u8], ends: &[usize]) {
         self.with(|py, state| {
             let mut start = 0;
@@ -69,7 +69,7 @@ impl Sink for ToPython {
 }
 
 /// A stream of Python's: it grows in place, and gives its bytes away without copying them.
-fn append(py: Python<'_>, state: &mut State, bytes: &[u8]) -> PyResult<()> {
+fn append(py: Python<'_>, state: &mut SinkState, bytes: &[u8]) -> PyResult<()> {
     static STREAM: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let stream = match state.stream.take() {
         Some(stream) => stream,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use twigcast_core::engine::{self, QueryContext, Warning};
+use twigcast_core::engine::{self, QueryContext, QueryWarning};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, ParseOptions, Query, json, normal};
@@ -22,11 +22,11 @@ pub fn context(namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<
 }
 
 /// What a warning says.
-pub fn warning(warning: Warning) -> String {
+pub fn warning(warning: QueryWarning) -> String {
     match warning {
-        Warning::NeverMatches => "no message can match this query".into(),
-        Warning::AlwaysMatches => "every message matches this query".into(),
-        Warning::EvaluatedAlways => {
+        QueryWarning::NeverMatches => "no message can match this query".into(),
+        QueryWarning::AlwaysMatches => "every message matches this query".into(),
+        QueryWarning::EvaluatedAlways => {
             "nothing in this query narrows the messages down, so it is evaluated on each of them".into()
         }
     }

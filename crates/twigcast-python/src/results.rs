@@ -6,12 +6,12 @@ use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyString};
-use twigcast_core::engine::{KeysThen, PreparedDeliveries};
-use twigcast_core::extract::{ExtractError, Payloads};
+use twigcast_core::engine::{KeySnapshot, PreparedDeliveries};
+use twigcast_core::rewrite::{ExtractError, Payloads};
 
 use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
-use crate::gather::Made;
-use crate::numbers::{Bytes, Room};
+use crate::buffers::{BufferPool, ByteBuffer};
+use crate::ordered_output::ThreadPayloads;
 
 /// Bytes of memory that are kept for the next result, about.
 const MEMORY_MAX: usize = 1 << 16;
@@ -21,18 +21,18 @@ const MEMORY_MAX: usize = 1 << 16;
 pub struct Results {
     /// The message that they are made of.
     source: Py<PyBytes>,
-    found: PreparedDeliveries,
-    keys: KeysThen,
+    prepared: PreparedDeliveries,
+    keys: KeySnapshot,
     /// Those that were made at once; they come first.
-    others: Py<PyList>,
-    looked_at: Mutex<LookedAt>,
+    immediate: Py<PyList>,
+    cache: Mutex<ResultCache>,
     /// Memory for all results at once.
-    room: Room<u8>,
+    pool: BufferPool<u8>,
 }
 
 /// What was looked at.
 #[derive(Default)]
-struct LookedAt {
+struct ResultCache {
     /// By number: whoever gets the same gets the same object.
     results: Vec<Option<Py<PyBytes>>>,
     /// Memory in which results are put together.
@@ -42,11 +42,11 @@ struct LookedAt {
 impl Results {
     pub fn new(
         source: Py<PyBytes>,
-        (found, keys): (PreparedDeliveries, KeysThen),
-        others: Bound<'_, PyList>,
-        room: &Room<u8>,
+        (prepared, keys): (PreparedDeliveries, KeySnapshot),
+        immediate: Bound<'_, PyList>,
+        pool: &BufferPool<u8>,
     ) -> Self {
-        Self { source, found, keys, others: others.unbind(), looked_at: Mutex::default(), room: room.clone() }
+        Self { source, prepared, keys, immediate: immediate.unbind(), cache: Mutex::default(), pool: pool.clone() }
     }
 
     /// The number of an index as Python counts, from the end where it is negative.
@@ -62,17 +62,17 @@ impl Results {
 impl Results {
     #[getter]
     fn delivery_count(&self) -> usize {
-        self.found.len()
+        self.prepared.len()
     }
 
     /// See the stub file.
     #[pyo3(signature = (*, in_order=false))]
     fn deliveries<'py>(&self, py: Python<'py>, in_order: bool) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
         if in_order {
-            let (slots, numbers) = py.detach(|| self.found.deliveries_in_order());
+            let (slots, numbers) = py.detach(|| self.prepared.deliveries_in_order());
             return Ok((numbers_as_bytes(py, &slots), numbers_as_bytes(py, &numbers)));
         }
-        let (slots, numbers) = py.detach(|| self.found.deliveries());
+        let (slots, numbers) = py.detach(|| self.prepared.deliveries());
         Ok((numbers_as_bytes(py, slots), numbers_as_bytes(py, numbers)))
     }
 
@@ -85,28 +85,28 @@ impl Results {
     /// See the stub file.
     #[pyo3(signature = (first=0))]
     fn keys<'py>(&self, py: Python<'py>, first: usize) -> PyResult<Bound<'py, PyList>> {
-        let (slots, _) = self.found.deliveries_in_order();
+        let (slots, _) = self.prepared.deliveries_in_order();
         let rest = slots.get(first..).unwrap_or_default();
         PyList::new(py, rest.iter().map(|&slot| PyString::new(py, self.keys.key(slot).unwrap_or_default())))
     }
 
     fn __len__(&self) -> usize {
-        self.found.result_count()
+        self.prepared.result_count()
     }
 
     fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Py<PyBytes>> {
         let number = self.number(index)?;
-        let Some(size) = self.found.size(number) else {
-            return Ok(self.others.bind(py).get_item(number)?.extract()?);
+        let Some(size) = self.prepared.size(number) else {
+            return Ok(self.immediate.bind(py).get_item(number)?.extract()?);
         };
         // Nothing else of Python runs while this is held.
-        let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let LookedAt { results, memory } = &mut *looked_at;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let ResultCache { results, memory } = &mut *cache;
         if results.is_empty() {
-            results.resize_with(self.found.result_count(), || None);
+            results.resize_with(self.prepared.result_count(), || None);
         }
         let result = results[number].get_or_insert_with(|| {
-            let result = PyBytes::new(py, self.found.write(number, self.source.as_bytes(py), memory)).unbind();
+            let result = PyBytes::new(py, self.prepared.write(number, self.source.as_bytes(py), memory)).unbind();
             if size > MEMORY_MAX {
                 *memory = Vec::new();
             }
@@ -118,24 +118,23 @@ impl Results {
     /// See the stub file.
     fn size(&self, py: Python<'_>, index: isize) -> PyResult<usize> {
         let number = self.number(index)?;
-        match self.found.size(number) {
+        match self.prepared.size(number) {
             Some(size) => Ok(size),
-            None => self.others.bind(py).get_item(number)?.len(),
+            None => self.immediate.bind(py).get_item(number)?.len(),
         }
     }
 
     /// See the stub file.
-    fn joined<'py>(&self, py: Python<'py>) -> PyResult<(Bytes, Bound<'py, PyBytes>)> {
-        let others: Vec<PyBackedBytes> = self.others.extract(py)?;
+    fn joined<'py>(&self, py: Python<'py>) -> PyResult<(ByteBuffer, Bound<'py, PyBytes>)> {
+        let immediate: Vec<PyBackedBytes> = self.immediate.extract(py)?;
         let source = self.source.as_bytes(py);
-        let mut payloads = Payloads::default().with_room(self.room.take());
-        py.detach(|| self.found.write_all(source, others.iter().map(|other| &other[..]), &mut payloads)).map_err(
-            |error| match error {
+        let mut payloads = Payloads::default().with_memory(self.pool.take());
+        py.detach(|| self.prepared.write_all(source, immediate.iter().map(|result| &result[..]), &mut payloads))
+            .map_err(|error| match error {
                 ExtractError::NoMemory { .. } => PyMemoryError::new_err(error.to_string()),
                 error => PyRuntimeError::new_err(error.to_string()),
-            },
-        )?;
-        let Made { bytes, ends } = Made::of(payloads);
-        Ok((Bytes::new(bytes, &self.room), payload_offsets(py, &ends)?))
+            })?;
+        let ThreadPayloads { bytes, ends } = ThreadPayloads::of(payloads);
+        Ok((ByteBuffer::new(bytes, &self.pool), payload_offsets(py, &ends)?))
     }
 }

@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use twigcast_core::engine::routing::{self as core, ConjunctionId, Label, Targets};
+use twigcast_core::engine::routing::{self as core, RouteLabel, Targets};
 use twigcast_core::engine::{Matcher, QueryContext};
+use twigcast_core::ids::ConjunctionId;
 
 use crate::stream::{NameDictionary, with_dictionary};
 use crate::{errors, limits};
@@ -15,15 +16,15 @@ use crate::{errors, limits};
 const IDLE_MATCHERS_MAX: usize = 16;
 
 /// What many messages ask for: labels, and the target that each stands for. See the stub file.
-#[pyclass(frozen, module = "twigcast._core")]
-pub struct WantedLabels {
-    labels: Vec<(Label, u32)>,
+#[pyclass(frozen, name = "WantedLabels", module = "twigcast._core")]
+pub struct LabelRequest {
+    labels: Vec<(RouteLabel, u32)>,
 }
 
 #[pymethods]
-impl WantedLabels {
+impl LabelRequest {
     #[new]
-    fn new(labels: Vec<(Label, u32)>) -> Self {
+    fn new(labels: Vec<(RouteLabel, u32)>) -> Self {
         Self { labels }
     }
 
@@ -34,40 +35,40 @@ impl WantedLabels {
 
 /// The same, as it is or as a list.
 #[derive(FromPyObject)]
-enum Asked<'py> {
-    Ready(PyRef<'py, WantedLabels>),
-    Listed(Vec<(Label, u32)>),
+enum LabelsInput<'py> {
+    Ready(PyRef<'py, LabelRequest>),
+    Listed(Vec<(RouteLabel, u32)>),
 }
 
-impl Asked<'_> {
-    fn labels(&self) -> &[(Label, u32)] {
+impl LabelsInput<'_> {
+    fn labels(&self) -> &[(RouteLabel, u32)] {
         match self {
-            Self::Ready(wanted) => &wanted.labels,
+            Self::Ready(request) => &request.labels,
             Self::Listed(labels) => labels,
         }
     }
 }
 
 /// Conjunctions of linear paths with labels. See the stub file.
-#[pyclass(frozen, module = "twigcast._core")]
-pub struct RoutingTable {
-    table: RwLock<core::RoutingTable>,
+#[pyclass(frozen, name = "RoutingTable", module = "twigcast._core")]
+pub struct ConjunctionIndex {
+    table: RwLock<core::ConjunctionIndex>,
     /// Boxed, since a matcher is large to move.
     idle: Mutex<Vec<Box<Matcher>>>,
 }
 
 // As with `Engine`: a panic leaves the data as consistent as Rust keeps it.
-impl RoutingTable {
-    fn read(&self) -> RwLockReadGuard<'_, core::RoutingTable> {
+impl ConjunctionIndex {
+    fn read(&self) -> RwLockReadGuard<'_, core::ConjunctionIndex> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, core::RoutingTable> {
+    fn write(&self) -> RwLockWriteGuard<'_, core::ConjunctionIndex> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Run `work` with a matcher of the calling thread's own.
-    fn with_matcher<T>(&self, work: impl FnOnce(&core::RoutingTable, &mut Matcher) -> T) -> T {
+    fn with_matcher<T>(&self, work: impl FnOnce(&core::ConjunctionIndex, &mut Matcher) -> T) -> T {
         let matcher = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut matcher = matcher.unwrap_or_default();
         let answer = work(&self.read(), &mut matcher);
@@ -80,11 +81,11 @@ impl RoutingTable {
 }
 
 #[pymethods]
-impl RoutingTable {
+impl ConjunctionIndex {
     #[new]
     #[pyo3(signature = (limits=BTreeMap::new()))]
     fn new(limits: BTreeMap<String, usize>) -> PyResult<Self> {
-        let table = core::RoutingTable::new(limits::limits(&limits)?);
+        let table = core::ConjunctionIndex::new(limits::limits(&limits)?);
         Ok(Self { table: RwLock::new(table), idle: Mutex::new(Vec::new()) })
     }
 
@@ -92,8 +93,8 @@ impl RoutingTable {
         &self,
         py: Python<'_>,
         paths: Vec<(PyBackedStr, BTreeMap<String, String>)>,
-        labels: Vec<Label>,
-    ) -> PyResult<ConjunctionId> {
+        labels: Vec<RouteLabel>,
+    ) -> PyResult<u32> {
         let paths: Vec<(PyBackedStr, QueryContext)> = paths
             .into_iter()
             .map(|(text, namespaces)| (text, QueryContext { namespaces, ..QueryContext::default() }))
@@ -103,22 +104,22 @@ impl RoutingTable {
                 paths.iter().map(|(text, context)| (&**text, context.clone())).collect();
             self.write().add(&paths, labels)
         });
-        added.map_err(|(index, error)| errors::query(py, &paths[index].0, &error))
+        added.map(ConjunctionId::as_u32).map_err(|(index, error)| errors::query(py, &paths[index].0, &error))
     }
 
-    fn set_labels(&self, py: Python<'_>, conjunction: ConjunctionId, labels: Vec<Label>) -> bool {
-        py.detach(|| self.write().set_labels(conjunction, labels))
+    fn set_labels(&self, py: Python<'_>, conjunction: u32, labels: Vec<RouteLabel>) -> bool {
+        py.detach(|| self.write().set_labels(ConjunctionId::from_u32(conjunction), labels))
     }
 
-    fn remove(&self, py: Python<'_>, conjunction: ConjunctionId) -> bool {
-        py.detach(|| self.write().remove(conjunction))
+    fn remove(&self, py: Python<'_>, conjunction: u32) -> bool {
+        py.detach(|| self.write().remove(ConjunctionId::from_u32(conjunction)))
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
         py.detach(|| self.read().len())
     }
 
-    fn route(&self, py: Python<'_>, xml: &[u8], wanted: Asked<'_>) -> PyResult<Targets> {
+    fn route(&self, py: Python<'_>, xml: &[u8], wanted: LabelsInput<'_>) -> PyResult<Targets> {
         let wanted = wanted.labels();
         py.detach(|| self.with_matcher(|table, matcher| table.route(matcher, xml, wanted)))
             .map_err(|error| errors::message(py, &error))
@@ -129,19 +130,20 @@ impl RoutingTable {
         py: Python<'_>,
         stream: &[u8],
         dictionary: Option<&NameDictionary>,
-        wanted: Asked<'_>,
+        wanted: LabelsInput<'_>,
     ) -> PyResult<Targets> {
-        let wanted = wanted.labels();
+        let labels = wanted.labels();
         py.detach(|| {
             with_dictionary(dictionary, |names| {
-                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, wanted))
+                self.with_matcher(|table, matcher| table.route_stream(matcher, stream, names, labels))
             })
         })
         .map_err(|error| errors::message(py, &error))
     }
 
-    fn holding(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<ConjunctionId>> {
+    fn holding(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<u32>> {
         py.detach(|| self.with_matcher(|table, matcher| table.holding(matcher, xml)))
+            .map(|ids| ids.into_iter().map(ConjunctionId::as_u32).collect())
             .map_err(|error| errors::message(py, &error))
     }
 

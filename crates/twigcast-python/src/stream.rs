@@ -8,11 +8,11 @@ use pyo3::types::PyBytes;
 use twigcast_core::document::{Document, Message};
 use twigcast_core::error::{MessageError, MessageErrorKind};
 use twigcast_core::limits::Limits;
-use twigcast_core::scan::{Scanner, Want};
-use twigcast_core::stream::decode::{Checks, Decoder, Reading};
+use twigcast_core::scan::{RecordOptions, Scanner};
+use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use twigcast_core::stream::dictionary::Dictionary;
-use twigcast_core::stream::encode::{Names, encode, encode_naming};
-use twigcast_core::stream::text::{TooLong, text};
+use twigcast_core::stream::encode::{NameEncoding, encode, encode_naming};
+use twigcast_core::stream::text::{TextTooLong, text};
 use twigcast_core::vocabulary::Vocabulary;
 
 use crate::{errors, limits};
@@ -42,9 +42,9 @@ impl NameDictionary {
 }
 
 /// Hands `work` the dictionary to read with.
-pub fn with_dictionary<T>(given: Option<&NameDictionary>, work: impl FnOnce(&Dictionary) -> T) -> T {
-    match given {
-        Some(given) => work(&given.names),
+pub fn with_dictionary<T>(input: Option<&NameDictionary>, work: impl FnOnce(&Dictionary) -> T) -> T {
+    match input {
+        Some(input) => work(&input.names),
         None => work(Dictionary::none()),
     }
 }
@@ -71,7 +71,7 @@ impl ParsedMessage {
         let limits = limits::limits(&limits)?;
         py.detach(|| {
             let mut document = Document::default();
-            Scanner::new().scan(xml, &Vocabulary::new(), &limits, Want::ALL, &mut document)?;
+            Scanner::new().scan(xml, &Vocabulary::new(), &limits, RecordOptions::ALL, &mut document)?;
             Ok(Self { source: xml.to_vec(), document, bytes_max: limits.message_bytes_max })
         })
         .map_err(|error| errors::message(py, &error))
@@ -92,7 +92,7 @@ impl ParsedMessage {
 
     fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let value = self.bytes_max;
-        let written = py.detach(|| text(self.message(), value)).map_err(|TooLong(_)| MessageError {
+        let written = py.detach(|| text(self.message(), value)).map_err(|TextTooLong(_)| MessageError {
             kind: MessageErrorKind::Limit { limit: "message_bytes_max", value },
             reason: format!("the text of the message has more bytes than the limit message_bytes_max allows ({value})"),
             line: 1,
@@ -112,9 +112,9 @@ impl ParsedMessage {
             (Some(_), true) => {
                 return Err(PyValueError::new_err("names are written in full or by a dictionary, not both"));
             }
-            (Some(dictionary), false) => Names::By(&dictionary.names),
-            (None, true) => Names::InFull,
-            (None, false) => Names::Once,
+            (Some(dictionary), false) => NameEncoding::By(&dictionary.names),
+            (None, true) => NameEncoding::InFull,
+            (None, false) => NameEncoding::Once,
         };
         Ok(PyBytes::new(py, &py.detach(|| encode(self.message(), names))))
     }
@@ -125,7 +125,7 @@ impl ParsedMessage {
         dictionary: &NameDictionary,
     ) -> (Bound<'py, PyBytes>, Vec<String>) {
         let (stream, names) = py.detach(|| {
-            let (stream, names) = encode_naming(self.message(), Names::By(&dictionary.names));
+            let (stream, names) = encode_naming(self.message(), NameEncoding::By(&dictionary.names));
             (stream, names.into_iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
         });
         (PyBytes::new(py, &stream), names)
@@ -134,8 +134,14 @@ impl ParsedMessage {
 
 fn read(stream: &[u8], dictionary: &Dictionary, limits: &Limits) -> Result<ParsedMessage, MessageError> {
     let (mut decoder, mut document, vocabulary) = (Decoder::new(), Document::default(), Vocabulary::new());
-    let reading =
-        Reading { dictionary, vocabulary: &vocabulary, identity: 0, limits, want: Want::ALL, checks: Checks::All };
+    let reading = DecodeOptions {
+        dictionary,
+        vocabulary: &vocabulary,
+        identity: 0,
+        limits,
+        record: RecordOptions::ALL,
+        checks: CheckLevel::All,
+    };
     decoder.decode(stream, reading, &mut document)?;
     Ok(ParsedMessage { source: decoder.source().to_vec(), document, bytes_max: limits.message_bytes_max })
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::book::{Book, Subscribers};
 use super::query_set::{self, QuerySet};
+use super::subscribers::{Subscribers, SubscribersByQuery};
 use super::{Engine, Matcher, Slot};
 
 /// An answer of less than one in so many subscriptions is put in order by sorting.
@@ -14,15 +14,15 @@ impl Engine {
     pub fn answer(&self, matcher: &Matcher) -> Answer {
         let matched = matcher.matched();
         Answer {
-            book: Arc::clone(self.registry.book()),
-            queries: Matched::of(matched, self.query_bound()),
+            subscribers: Arc::clone(self.registry.subscribers()),
+            queries: MatchedQueries::of(matched, self.query_bound()),
             count: self.subscription_count(matched),
         }
     }
 
     /// The keys of all slots as they are now.
-    pub fn keys_now(&self) -> KeysThen {
-        KeysThen { book: Arc::clone(self.registry.book()), version: self.keys_version() }
+    pub fn keys_now(&self) -> KeySnapshot {
+        KeySnapshot { subscribers: Arc::clone(self.registry.subscribers()), version: self.keys_version() }
     }
 
     /// How many subscriptions the last message matched.
@@ -53,7 +53,7 @@ impl Engine {
 
     /// The slots of the subscriptions to a query, in no order, appended to `slots`.
     pub fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
-        self.registry.book().append_subscribers(query, slots);
+        self.registry.subscribers().append_subscribers(query, slots);
     }
 
     /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
@@ -72,7 +72,7 @@ impl Engine {
         let mut others = Vec::new();
         matched.append_admitted_to(slots, |block, word| {
             let others_here = query_set::members(block, word & self.registry.other(block));
-            others_here.for_each(|query| self.registry.book().append_subscribers(query, &mut others));
+            others_here.for_each(|query| self.registry.subscribers().append_subscribers(query, &mut others));
             word & self.registry.plain(block)
         });
         if !others.is_empty() {
@@ -89,7 +89,7 @@ impl Engine {
         let mut set = matched.masked(self.registry.all_plain(), self.slot_bound().max(self.query_bound()));
         matched.for_each_common(self.registry.all_other(), |block, common| {
             for query in query_set::members(block, common) {
-                match self.registry.book().subscribers(query) {
+                match self.registry.subscribers().subscribers(query) {
                     Subscribers::Sole(slot) => set.insert(slot),
                     Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
                 }
@@ -108,17 +108,17 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
     let mut set = QuerySet::default();
     set.reset(bound);
     slots.iter().for_each(|&slot| set.insert(slot));
-    slots.iter_mut().zip(set.iter()).for_each(|(place, slot)| *place = slot);
+    slots.iter_mut().zip(set.iter()).for_each(|(entry, slot)| *entry = slot);
 }
 
 /// The keys of all slots as they were at one moment; what comes and goes later changes nothing.
 #[derive(Clone, Debug)]
-pub struct KeysThen {
-    book: Arc<Book>,
+pub struct KeySnapshot {
+    subscribers: Arc<SubscribersByQuery>,
     version: u64,
 }
 
-impl KeysThen {
+impl KeySnapshot {
     /// [`Engine::keys_version`] then.
     pub fn version(&self) -> u64 {
         self.version
@@ -126,7 +126,7 @@ impl KeysThen {
 
     /// The key that a slot had.
     pub fn key(&self, slot: Slot) -> Option<&str> {
-        self.book.key(slot)
+        self.subscribers.key(slot)
     }
 }
 
@@ -134,19 +134,19 @@ impl KeysThen {
 /// them. Keys are looked up when they are asked for; what comes and goes later changes nothing.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    book: Arc<Book>,
-    queries: Matched,
+    subscribers: Arc<SubscribersByQuery>,
+    queries: MatchedQueries,
     count: usize,
 }
 
 /// A set of queries, as bits or, where that takes less, one after the other, ascending.
 #[derive(Clone, Debug)]
-enum Matched {
+enum MatchedQueries {
     Bits(QuerySet),
     List(Box<[u32]>),
 }
 
-impl Matched {
+impl MatchedQueries {
     fn of(set: &QuerySet, bound: usize) -> Self {
         let members = set.len();
         if members < bound / 32 { Self::List(set.iter().collect()) } else { Self::Bits(set.clone()) }
@@ -181,21 +181,21 @@ impl Answer {
     /// The slots of the subscriptions, as they were numbered then, ascending.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.count);
-        self.queries.for_each(|query| self.book.append_subscribers(query, &mut slots));
+        self.queries.for_each(|query| self.subscribers.append_subscribers(query, &mut slots));
         if !slots.is_sorted() {
-            put_in_order(&mut slots, self.book.keys.len());
+            put_in_order(&mut slots, self.subscribers.keys.len());
         }
         slots
     }
 
     /// The key that a slot had then.
     pub fn key(&self, slot: Slot) -> Option<&str> {
-        self.book.key(slot)
+        self.subscribers.key(slot)
     }
 
     /// Did the subscription of a slot match?
     pub fn has(&self, slot: Slot) -> bool {
-        self.book.query_of(slot).is_some_and(|query| self.queries.contains(query))
+        self.subscribers.query_of(slot).is_some_and(|query| self.queries.contains(query))
     }
 }
 
@@ -241,8 +241,9 @@ mod tests {
                 assert!(slots.is_sorted());
                 let mut keys: Vec<_> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
                 keys.sort_unstable();
-                let wanted: Vec<_> = expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
-                assert_eq!(keys, wanted);
+                let expected_keys: Vec<_> =
+                    expected.iter().filter(|(_, matches)| **matches).map(|(key, _)| &**key).collect();
+                assert_eq!(keys, expected_keys);
             }
         }
     }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::population::{Layer, Registration, Slab};
-use super::{Needs, Warning};
-use crate::automaton::nfa::{Item, sole_item, state_of_sole};
-use crate::chunked::Chunked;
-use crate::extract::Program;
+use super::needs::{QueryWarning, ScanNeeds};
+use super::query_index::{Registration, Segment, Slab};
+use crate::automaton::nfa::{AcceptItem, sole_item, state_of_sole};
 use crate::query::ast::Expr;
+use crate::rewrite::Program;
+use crate::util::chunked::Chunked;
 
 /// What of a query is kept for evaluating it by itself.
 #[derive(Clone, Debug)]
-pub enum Evaluated {
+pub enum EvaluationSource {
     /// Nothing: the automaton decides it, and the text is parsed again on the rare occasions that need more.
     Nothing,
     /// The normalised expression.
@@ -23,94 +23,99 @@ pub enum Evaluated {
 /// A registered, compiled query; equal texts in equal contexts share one.
 #[derive(Debug)]
 pub(super) struct CompiledQuery {
-    pub(super) places: Places,
+    pub(super) registrations: Registrations,
     /// Nothing for most: the shared structures alone decide them.
-    pub(super) evaluation: Option<Box<Evaluation>>,
-    pub(super) needs: Needs,
-    pub(super) warning: Option<Warning>,
+    pub(super) evaluation: Option<Box<EvaluationPlan>>,
+    pub(super) needs: ScanNeeds,
+    pub(super) warning: Option<QueryWarning>,
 }
 
 /// What of a query is evaluated by itself.
 #[derive(Debug)]
-pub(super) struct Evaluation {
-    evaluated: Evaluated,
+pub(super) struct EvaluationPlan {
+    evaluated: EvaluationSource,
     /// What a For-Where-Return query delivers.
     program: Option<Arc<Program>>,
 }
 
-impl Evaluation {
+impl EvaluationPlan {
     /// `None` if nothing is.
-    pub(super) fn of(evaluated: Evaluated, program: Option<Arc<Program>>) -> Option<Box<Self>> {
-        let is_needed = program.is_some() || !matches!(evaluated, Evaluated::Nothing);
+    pub(super) fn of(evaluated: EvaluationSource, program: Option<Arc<Program>>) -> Option<Box<Self>> {
+        let is_needed = program.is_some() || !matches!(evaluated, EvaluationSource::Nothing);
         is_needed.then(|| Box::new(Self { evaluated, program }))
     }
 }
 
 impl CompiledQuery {
     /// The entry of a query of which the place says all, nearly: a plain path, or one that ends in a trigger or a twig.
-    fn as_entry(&self) -> Option<Entry> {
+    fn as_entry(&self) -> Option<CompiledEntry> {
         if self.evaluation.is_some() || self.warning.is_some() {
             return None;
         }
-        match (&self.places, self.needs) {
-            (&Places::One(Registration::Item(layer, item, Item::Accept(_))), needs) if needs == Needs::default() => {
-                Some(Entry::Path(layer, item))
+        match (&self.registrations, self.needs) {
+            (&Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(_))), needs)
+                if needs == ScanNeeds::default() =>
+            {
+                Some(CompiledEntry::Path(layer, item))
             }
-            (&Places::One(Registration::Trigger(number)), Needs { attributes: true, text, rewrites: false }) => {
-                Some(Entry::Trigger { number, text })
+            (
+                &Registrations::One(Registration::Trigger(number)),
+                ScanNeeds { attributes: true, text, rewrites: false },
+            ) => Some(CompiledEntry::Trigger { number, text }),
+            (&Registrations::One(Registration::Twig(number)), needs) if needs == ScanNeeds::default() => {
+                Some(CompiledEntry::Twig(number))
             }
-            (&Places::One(Registration::Twig(number)), needs) if needs == Needs::default() => Some(Entry::Twig(number)),
             _ => None,
         }
     }
 
     /// Bytes on the heap, programs aside.
     fn heap_bytes(&self) -> usize {
-        let places = match &self.places {
-            Places::One(_) => 0,
-            Places::Several(places) => places.len() * size_of::<Registration>(),
+        let registrations = match &self.registrations {
+            Registrations::One(_) => 0,
+            Registrations::Several(several) => several.len() * size_of::<Registration>(),
         };
-        places + self.evaluation.as_ref().map_or(0, |_| size_of::<Evaluation>())
+        registrations + self.evaluation.as_ref().map_or(0, |_| size_of::<EvaluationPlan>())
     }
 }
 
 /// Where a query is registered: in one place, nearly always.
 #[derive(Clone, Debug)]
-pub(super) enum Places {
+pub(super) enum Registrations {
     One(Registration),
     Several(Box<[Registration]>),
 }
 
-impl From<Vec<Registration>> for Places {
-    fn from(places: Vec<Registration>) -> Self {
-        match places.as_slice() {
+impl From<Vec<Registration>> for Registrations {
+    fn from(registrations: Vec<Registration>) -> Self {
+        match registrations.as_slice() {
             &[only] => Self::One(only),
-            _ => Self::Several(places.into()),
+            _ => Self::Several(registrations.into()),
         }
     }
 }
 
-impl Places {
+impl Registrations {
     pub(super) fn as_slice(&self) -> &[Registration] {
         match self {
-            Self::One(place) => std::slice::from_ref(place),
-            Self::Several(places) => places,
+            Self::One(registration) => std::slice::from_ref(registration),
+            Self::Several(several) => several,
         }
     }
 
     fn as_mut_slice(&mut self) -> &mut [Registration] {
         match self {
-            Self::One(place) => std::slice::from_mut(place),
-            Self::Several(places) => places,
+            Self::One(registration) => std::slice::from_mut(registration),
+            Self::Several(several) => several,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Entry {
+enum CompiledEntry {
     Vacant,
     /// A plain path: its item in a layer's automaton.
-    Path(Layer, u32),
+    Path(Segment, u32),
     /// A trigger that needs attributes, and maybe text.
     Trigger {
         number: u32,
@@ -122,39 +127,39 @@ enum Entry {
     Other(u32),
 }
 
-/// An [`Entry`] in four bytes: what it is in three bits, a number in the others.
+/// An [`CompiledEntry`] in four bytes: what it is in three bits, a number in the others.
 #[derive(Clone, Copy, Debug)]
-struct Packed(u32);
+struct PackedEntry(u32);
 
-const VACANT: Packed = Packed(0);
+const VACANT: PackedEntry = PackedEntry(0);
 
-impl Packed {
+impl PackedEntry {
     const NUMBER_BITS: u32 = 29;
     const NUMBER: u32 = (1 << Self::NUMBER_BITS) - 1;
 
     /// `None` for a number that is too large, and for an item that is not known by its state.
-    fn of(entry: Entry) -> Option<Self> {
+    fn of(entry: CompiledEntry) -> Option<Self> {
         let (kind, number) = match entry {
-            Entry::Vacant => (0, 0),
-            Entry::Path(Layer::Main, item) => (1, state_of_sole(item)?),
-            Entry::Path(Layer::Recent, item) => (2, state_of_sole(item)?),
-            Entry::Trigger { number, text: false } => (3, number),
-            Entry::Trigger { number, text: true } => (4, number),
-            Entry::Other(number) => (5, number),
-            Entry::Twig(number) => (6, number),
+            CompiledEntry::Vacant => (0, 0),
+            CompiledEntry::Path(Segment::Main, item) => (1, state_of_sole(item)?),
+            CompiledEntry::Path(Segment::Recent, item) => (2, state_of_sole(item)?),
+            CompiledEntry::Trigger { number, text: false } => (3, number),
+            CompiledEntry::Trigger { number, text: true } => (4, number),
+            CompiledEntry::Other(number) => (5, number),
+            CompiledEntry::Twig(number) => (6, number),
         };
         (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
 
-    fn entry(self) -> Entry {
+    fn entry(self) -> CompiledEntry {
         let number = self.0 & Self::NUMBER;
         match self.0 >> Self::NUMBER_BITS {
-            0 => Entry::Vacant,
-            1 => Entry::Path(Layer::Main, sole_item(number)),
-            2 => Entry::Path(Layer::Recent, sole_item(number)),
-            kind @ (3 | 4) => Entry::Trigger { number, text: kind == 4 },
-            6 => Entry::Twig(number),
-            _ => Entry::Other(number),
+            0 => CompiledEntry::Vacant,
+            1 => CompiledEntry::Path(Segment::Main, sole_item(number)),
+            2 => CompiledEntry::Path(Segment::Recent, sole_item(number)),
+            kind @ (3 | 4) => CompiledEntry::Trigger { number, text: kind == 4 },
+            6 => CompiledEntry::Twig(number),
+            _ => CompiledEntry::Other(number),
         }
     }
 }
@@ -162,8 +167,8 @@ impl Packed {
 /// The compiled queries, by number.
 #[derive(Debug, Default)]
 pub(super) struct CompiledQueries {
-    entries: Chunked<Packed>,
-    others: Slab<CompiledQuery>,
+    entries: Chunked<PackedEntry>,
+    evaluated: Slab<CompiledQuery>,
 }
 
 impl CompiledQueries {
@@ -174,24 +179,24 @@ impl CompiledQueries {
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.entries.iter().filter(|entry| !matches!(entry.entry(), Entry::Vacant)).count()
+        self.entries.iter().filter(|entry| !matches!(entry.entry(), CompiledEntry::Vacant)).count()
     }
 
     /// Put a query in place of its number.
     pub(super) fn put(&mut self, query: u32, compiled: CompiledQuery) {
-        let entry = match compiled.as_entry().and_then(Packed::of) {
+        let entry = match compiled.as_entry().and_then(PackedEntry::of) {
             Some(entry) => entry,
             None => self.other_entry(compiled),
         };
         self.set(query, entry);
     }
 
-    fn other_entry(&mut self, compiled: CompiledQuery) -> Packed {
+    fn other_entry(&mut self, compiled: CompiledQuery) -> PackedEntry {
         // More than 2^29 of them find no room in any memory.
-        Packed::of(Entry::Other(self.others.insert(compiled))).unwrap_or(VACANT)
+        PackedEntry::of(CompiledEntry::Other(self.evaluated.insert(compiled))).unwrap_or(VACANT)
     }
 
-    fn set(&mut self, query: u32, entry: Packed) {
+    fn set(&mut self, query: u32, entry: PackedEntry) {
         while self.entries.len() <= query as usize {
             self.entries.push(VACANT);
         }
@@ -199,99 +204,116 @@ impl CompiledQueries {
     }
 
     /// Put a plain path in place of its number.
-    pub(super) fn put_path(&mut self, query: u32, layer: Layer, item: u32) {
-        match Packed::of(Entry::Path(layer, item)) {
+    pub(super) fn put_path(&mut self, query: u32, layer: Segment, item: u32) {
+        match PackedEntry::of(CompiledEntry::Path(layer, item)) {
             Some(path) => self.set(query, path),
             None => {
-                let places = Places::One(Registration::Item(layer, item, Item::Accept(query)));
-                self.put(query, CompiledQuery { places, evaluation: None, needs: Needs::default(), warning: None });
+                let registrations = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
+                self.put(
+                    query,
+                    CompiledQuery { registrations, evaluation: None, needs: ScanNeeds::default(), warning: None },
+                );
             }
         }
     }
 
-    fn entry(&self, query: u32) -> Entry {
-        self.entries.get(query as usize).map_or(Entry::Vacant, |entry| entry.entry())
+    fn entry(&self, query: u32) -> CompiledEntry {
+        self.entries.get(query as usize).map_or(CompiledEntry::Vacant, |entry| entry.entry())
     }
 
     /// A query that is no plain path.
     fn other(&self, query: u32) -> Option<&CompiledQuery> {
         match self.entry(query) {
-            Entry::Other(number) => self.others.get(number),
-            Entry::Vacant | Entry::Path(..) | Entry::Trigger { .. } | Entry::Twig(_) => None,
+            CompiledEntry::Other(number) => self.evaluated.get(number),
+            CompiledEntry::Vacant
+            | CompiledEntry::Path(..)
+            | CompiledEntry::Trigger { .. }
+            | CompiledEntry::Twig(_) => None,
         }
     }
 
     /// The item of a query that is a plain path.
-    pub(super) fn path(&self, query: u32) -> Option<(Layer, u32)> {
+    pub(super) fn path(&self, query: u32) -> Option<(Segment, u32)> {
         match self.entry(query) {
-            Entry::Path(layer, item) => Some((layer, item)),
-            Entry::Other(number) => match self.others.get(number)?.as_entry()? {
-                Entry::Path(layer, item) => Some((layer, item)),
-                Entry::Vacant | Entry::Trigger { .. } | Entry::Twig(_) | Entry::Other(_) => None,
+            CompiledEntry::Path(layer, item) => Some((layer, item)),
+            CompiledEntry::Other(number) => match self.evaluated.get(number)?.as_entry()? {
+                CompiledEntry::Path(layer, item) => Some((layer, item)),
+                CompiledEntry::Vacant
+                | CompiledEntry::Trigger { .. }
+                | CompiledEntry::Twig(_)
+                | CompiledEntry::Other(_) => None,
             },
-            Entry::Vacant | Entry::Trigger { .. } | Entry::Twig(_) => None,
+            CompiledEntry::Vacant | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) => None,
         }
     }
 
     /// Where a query is registered; `None` if it is not there.
-    pub(super) fn places(&self, query: u32) -> Option<Places> {
+    pub(super) fn registrations(&self, query: u32) -> Option<Registrations> {
         match self.entry(query) {
-            Entry::Vacant => None,
-            Entry::Path(layer, item) => Some(Places::One(Registration::Item(layer, item, Item::Accept(query)))),
-            Entry::Trigger { number, .. } => Some(Places::One(Registration::Trigger(number))),
-            Entry::Twig(number) => Some(Places::One(Registration::Twig(number))),
-            Entry::Other(number) => self.others.get(number).map(|other| other.places.clone()),
+            CompiledEntry::Vacant => None,
+            CompiledEntry::Path(layer, item) => {
+                Some(Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query))))
+            }
+            CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
+            CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
+            CompiledEntry::Other(number) => self.evaluated.get(number).map(|other| other.registrations.clone()),
         }
     }
 
     /// Let all places of a query be others.
-    pub(super) fn move_places(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
+    pub(super) fn map_registrations(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
         match self.entry(query) {
-            Entry::Vacant => {}
-            Entry::Path(layer, item) => {
-                if let Registration::Item(layer, item, _) = to(Registration::Item(layer, item, Item::Accept(query))) {
+            CompiledEntry::Vacant => {}
+            CompiledEntry::Path(layer, item) => {
+                if let Registration::Item(layer, item, _) =
+                    to(Registration::Item(layer, item, AcceptItem::Accept(query)))
+                {
                     self.put_path(query, layer, item);
                 }
             }
-            Entry::Trigger { number, .. } => {
+            CompiledEntry::Trigger { number, .. } => {
                 // A trigger keeps its number wherever it waits.
                 to(Registration::Trigger(number));
             }
-            Entry::Twig(number) => {
+            CompiledEntry::Twig(number) => {
                 // So does a twig.
                 to(Registration::Twig(number));
             }
-            Entry::Other(number) => {
-                let Some(other) = self.others.get_mut(number) else { return };
-                other.places.as_mut_slice().iter_mut().for_each(|place| *place = to(*place));
+            CompiledEntry::Other(number) => {
+                let Some(other) = self.evaluated.get_mut(number) else { return };
+                other
+                    .registrations
+                    .as_mut_slice()
+                    .iter_mut()
+                    .for_each(|registration| *registration = to(*registration));
             }
         }
     }
 
     /// Take a query out; where it was registered.
-    pub(super) fn take(&mut self, query: u32) -> Option<Places> {
-        let places = self.places(query)?;
+    pub(super) fn take(&mut self, query: u32) -> Option<Registrations> {
+        let registrations = self.registrations(query)?;
         let entry = std::mem::replace(self.entries.get_mut(query as usize)?, VACANT);
-        if let Entry::Other(number) = entry.entry() {
-            self.others.remove(number);
+        if let CompiledEntry::Other(number) = entry.entry() {
+            self.evaluated.remove(number);
         }
-        Some(places)
+        Some(registrations)
     }
 
-    pub(super) fn warning(&self, query: u32) -> Option<Warning> {
+    pub(super) fn warning(&self, query: u32) -> Option<QueryWarning> {
         self.other(query)?.warning
     }
 
-    pub(super) fn needs(&self, query: u32) -> Needs {
+    pub(super) fn needs(&self, query: u32) -> ScanNeeds {
         match self.entry(query) {
-            Entry::Trigger { text, .. } => Needs { attributes: true, text, rewrites: false },
-            _ => self.other(query).map_or_else(Needs::default, |other| other.needs),
+            CompiledEntry::Trigger { text, .. } => ScanNeeds { attributes: true, text, rewrites: false },
+            _ => self.other(query).map_or_else(ScanNeeds::default, |other| other.needs),
         }
     }
 
-    pub(super) fn evaluated(&self, query: u32) -> &Evaluated {
+    pub(super) fn evaluated(&self, query: u32) -> &EvaluationSource {
         let evaluation = self.other(query).and_then(|other| other.evaluation.as_ref());
-        evaluation.map_or(&Evaluated::Nothing, |evaluation| &evaluation.evaluated)
+        evaluation.map_or(&EvaluationSource::Nothing, |evaluation| &evaluation.evaluated)
     }
 
     pub(super) fn program(&self, query: u32) -> Option<&Program> {
@@ -300,7 +322,7 @@ impl CompiledQueries {
 
     /// Bytes, programs aside.
     pub(super) fn bytes(&self) -> usize {
-        let others = self.others.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
-        self.entries.bytes() + self.others.bytes() + others
+        let others = self.evaluated.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
+        self.entries.bytes() + self.evaluated.bytes() + others
     }
 }

@@ -1,24 +1,26 @@
 //! One message against all queries.
 
 use super::Engine;
-use super::deciding::{Decisions, Run};
-use super::following::{Followed, Follower};
-use super::layer::LearntPaths;
-use super::population::Population;
+use super::decide::{Decisions, MessageRun};
+use super::early_stop::{MatchObserver, NoObserver};
+use super::parsed_queries::ParsedQueries;
+use super::path_cache::PathCache;
+use super::product::{ProductDfa, ProductStateId, SegmentCaches};
+use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
-use super::walk::{Layers, PlaceId, Walk};
-use super::watch::{Unwatched, Watch};
+use super::slot_order::SlotOrder;
+use super::stream_matcher::{StreamMatcher, StreamProgress};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
-use crate::extract::Payloads;
-use crate::extract::guided::Guide;
-use crate::predicate::narrowed::Narrowed;
-use crate::scan::{Scanner, Want};
-use crate::stream::decode::{Checks, Decoder, Reading};
+use crate::predicate::shape_lists::ShapeWaitLists;
+use crate::rewrite::Payloads;
+use crate::rewrite::batch::BatchRewriter;
+use crate::scan::{RecordOptions, Scanner};
+use crate::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use crate::stream::dictionary::Dictionary;
-use crate::twig::conditions::Decided;
-use crate::twig::satisfied::Satisfied;
+use crate::twig::conditions::ConditionDecisions;
+use crate::twig::satisfied::SatisfiedBranches;
 use crate::twig::shapes::{ShapeId, Shapes};
 
 /// Messages that run on the NFA after the DFA cache overflowed within one message.
@@ -40,14 +42,14 @@ pub struct Matcher {
     /// Not there while it is lent out.
     decoder: Option<Box<Decoder>>,
     /// Scratch for following a stream.
-    around: Vec<PlaceId>,
-    main: LearntPaths,
-    recent: LearntPaths,
-    walk: Walk,
+    around: Vec<ProductStateId>,
+    main: PathCache,
+    recent: PathCache,
+    walk: ProductDfa,
     shapes: Shapes,
-    satisfied: Satisfied,
-    narrowed: Narrowed,
-    decided: Decided,
+    satisfied: SatisfiedBranches,
+    narrowed: ShapeWaitLists,
+    decided: ConditionDecisions,
     /// Identity and bulk version of the engine that the tables belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
@@ -56,9 +58,9 @@ pub struct Matcher {
     rest_messages: u32,
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
-    pub(super) guide: Guide,
-    pub(super) parsed: super::selection::ParsedQueries,
-    pub(super) in_order: super::ordering::InOrder,
+    pub(super) guide: BatchRewriter,
+    pub(super) parsed: ParsedQueries,
+    pub(super) in_order: SlotOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
 }
@@ -89,13 +91,13 @@ impl Matcher {
     }
 
     /// How often ancestors of elements were looked at for what queries ask of them.
-    pub fn looks_up(&self) -> u64 {
-        self.decisions.looks_up()
+    pub fn ancestor_checks(&self) -> u64 {
+        self.decisions.ancestor_checks()
     }
 
     /// How often it was found out for all places at once what the queries say there that came lately.
-    pub fn looks_ahead(&self) -> u64 {
-        self.walk.looks_ahead
+    pub fn prefetches(&self) -> u64 {
+        self.walk.prefetches
     }
 
     /// Bytes of the tables that outlive a message, by estimate.
@@ -111,12 +113,12 @@ impl Matcher {
 
     /// Learn what the next message would have to be told, if there was any message since the last time.
     pub(super) fn follow(&mut self, engine: &Engine) {
-        let has_room = self.cache_bytes() < engine.limits.cache_bytes_max;
-        if self.followed_at == self.message_number || self.rest_messages > 0 || !has_room {
+        let has_space = self.cache_bytes() < engine.limits.cache_bytes_max;
+        if self.followed_at == self.message_number || self.rest_messages > 0 || !has_space {
             return;
         }
         self.followed_at = self.message_number;
-        self.walk.catch_up(&mut Layers::new(engine, &mut self.main, &mut self.recent), true);
+        self.walk.catch_up(&mut SegmentCaches::new(engine, &mut self.main, &mut self.recent), true);
     }
 
     pub(super) fn forget(&mut self) {
@@ -128,8 +130,8 @@ impl Matcher {
         self.decided.clear();
     }
 
-    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], want: Want) -> Result<(), MessageError> {
-        self.scanner.scan(source, &engine.vocabulary, &engine.limits, want, &mut self.document)
+    pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: RecordOptions) -> Result<(), MessageError> {
+        self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)
     }
 
     /// Decode a stream and hand `work` the bytes that the document's spans index into.
@@ -137,10 +139,10 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        want: Want,
+        options: RecordOptions,
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
-        let reading = reading(engine, dictionary, want, Checks::All);
+        let reading = reading(engine, dictionary, options, CheckLevel::All);
         let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
         self.decoder = Some(decoder);
@@ -149,12 +151,12 @@ impl Matcher {
 
     /// Match the scanned message. If not `marks`, the queries that the guide decides are left to it.
     pub(super) fn run(&mut self, engine: &Engine, source: &[u8], marks: bool) {
-        self.run_watched(engine, source, &mut Unwatched);
+        self.run_watched(engine, source, &mut NoObserver);
         self.run_guided(engine, source, marks);
     }
 
     /// Match the scanned message, as far as `watch` wants to know and without what rewrites.
-    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl Watch) {
+    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl MatchObserver) {
         self.begin(engine);
         let (population, budget) = (&engine.population, engine.limits.cache_bytes_max);
         if !population.twigs.is_empty() || !population.conditions.is_empty() || !population.branches.is_empty() {
@@ -182,10 +184,10 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        want: Want,
-        watch: &mut impl Watch,
+        options: RecordOptions,
+        watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let reading = reading(engine, dictionary, want, Checks::Recorded);
+        let reading = reading(engine, dictionary, options, CheckLevel::Recorded);
         let mut decoder = self.decoder.take().unwrap_or_default();
         let answer = self.run_reading(engine, &mut decoder, (stream, reading), watch);
         self.decoder = Some(decoder);
@@ -196,19 +198,19 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], Reading<'_>),
-        watch: &mut impl Watch,
+        (stream, reading): (&[u8], DecodeOptions<'_>),
+        watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let Population { twigs, conditions, branches, always, .. } = &engine.population;
+        let QueryIndex { twigs, conditions, branches, always, .. } = &engine.population;
         let needs_all = !twigs.is_empty() || !conditions.is_empty() || !branches.is_empty() || self.rest_messages > 0;
-        let is_structure = !reading.want.attributes && !reading.want.text && always.is_empty();
+        let is_structure = !reading.record.attributes && !reading.record.text && always.is_empty();
         if !needs_all && is_structure {
             match self.follow_stream(engine, decoder, (stream, reading), watch)? {
-                Followed::ToTheEnd | Followed::Enough => {
-                    watch.is_told_enough();
+                StreamProgress::ToTheEnd | StreamProgress::Enough => {
+                    watch.has_enough_results();
                     return Ok(());
                 }
-                Followed::NeedsDocument | Followed::CacheIsFull => {}
+                StreamProgress::NeedsDocument | StreamProgress::CacheIsFull => {}
             }
         }
         if needs_all {
@@ -226,14 +228,14 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], Reading<'_>),
-        watch: &mut impl Watch,
-    ) -> Result<Followed, MessageError> {
+        (stream, reading): (&[u8], DecodeOptions<'_>),
+        watch: &mut impl MatchObserver,
+    ) -> Result<StreamProgress, MessageError> {
         self.begin(engine);
         watch.begin(&mut self.decisions);
-        let layers = Layers::new(engine, &mut self.main, &mut self.recent);
-        let ways = (&mut self.walk, layers, &mut self.around);
-        let mut follower = Follower::new(ways, self.message_number, watch);
+        let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
+        let route = (&mut self.walk, layers, &mut self.around);
+        let mut follower = StreamMatcher::new(route, self.message_number, watch);
         decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut follower)?;
         Ok(follower.followed)
     }
@@ -243,8 +245,8 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], Reading<'_>),
-        watch: &mut impl Watch,
+        (stream, reading): (&[u8], DecodeOptions<'_>),
+        watch: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
         self.begin(engine);
         watch.begin(&mut self.decisions);
@@ -252,7 +254,7 @@ impl Matcher {
         let mut reader = decoder.open(stream, reading, &mut self.document)?;
         for doublings in 0.. {
             let is_last = reader.read(ITEMS_AT_FIRST << doublings)?;
-            let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+            let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
             let matched = &mut self.decisions.matched;
             fits = fits && self.walk.lead(reader.document(), layers, self.message_number, matched).is_ok();
             if fits && watch.has_enough(&mut self.decisions) {
@@ -281,7 +283,7 @@ impl Matcher {
         }
         self.message_number += 1;
         self.decisions.reset(engine.query_bound());
-        self.walk.begin(Layers::new(engine, &mut self.main, &mut self.recent));
+        self.walk.begin(SegmentCaches::new(engine, &mut self.main, &mut self.recent));
     }
 
     /// The automaton needs more states than the cache holds, within one message: making them costs more than it saves.
@@ -294,10 +296,10 @@ impl Matcher {
     }
 
     /// Decide what the automata have left open, until `watch` has enough.
-    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl Watch) {
+    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl MatchObserver) {
         let population = &engine.population;
         let message = Message { source, document: &self.document };
-        let mut run = Run {
+        let mut run = MessageRun {
             engine,
             population,
             evaluator: engine.evaluator(message),
@@ -340,9 +342,9 @@ impl Matcher {
             let matched = &mut self.decisions.matched;
             self.guide.for_each_match(|query| matched.insert(query));
         }
-        if !self.guide.late().is_empty() {
-            let late = self.guide.late().to_vec();
-            self.run_alone(engine, source, &late);
+        if !self.guide.recent().is_empty() {
+            let recent = self.guide.recent().to_vec();
+            self.run_alone(engine, source, &recent);
         }
     }
 
@@ -362,7 +364,7 @@ impl Matcher {
 
     /// Lead both automata over the document; false if a cache is full.
     fn lead_all(&mut self, engine: &Engine) -> bool {
-        let layers = Layers::new(engine, &mut self.main, &mut self.recent);
+        let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
         self.walk.lead(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
     }
 }
@@ -374,7 +376,12 @@ fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
     engine.limits.query_visits_max as u64 + VALUES_TIMES * all
 }
 
-fn reading<'a>(engine: &'a Engine, dictionary: &'a Dictionary, want: Want, checks: Checks) -> Reading<'a> {
+fn reading<'a>(
+    engine: &'a Engine,
+    dictionary: &'a Dictionary,
+    options: RecordOptions,
+    checks: CheckLevel,
+) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;
-    Reading { dictionary, vocabulary, identity: *identity, limits, want, checks }
+    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record: options, checks }
 }

@@ -4,67 +4,62 @@
 //! [`Matcher`] holds what one thread changes while it matches. A matcher follows the engine's changes by itself, before
 //! the next message, so a change counts from the next message on and never stops anybody.
 
-mod adding;
 mod answer;
-mod book;
+mod bulk_insert;
+mod compile;
 mod compiled;
-mod compiling;
-mod deciding;
-mod following;
-mod layer;
+mod decide;
+mod deliveries;
+mod early_stop;
 mod matcher;
-mod ordering;
-mod pages;
-mod population;
-mod preparing;
+mod matching;
+mod needs;
+mod node_selection;
+mod parsed_queries;
+mod path_cache;
+mod prepared_deliveries;
+mod product;
+mod query_index;
 mod query_set;
-mod registration;
-mod registry;
-mod renewal;
 pub mod routing;
-mod selection;
-mod texts;
-mod walk;
-mod watch;
+mod slot_order;
+mod stream_matcher;
+mod subscribe;
+mod subscribers;
+mod subscription_table;
+mod vocabulary_gc;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::document::Message;
-use crate::error::{MessageError, QueryError};
+use crate::error::QueryError;
 use crate::eval::Evaluator;
-use crate::extract::family::FamilyRef;
-use crate::extract::guided::Classes;
-use crate::extract::{Interner, Program};
 use crate::limits::Limits;
 use crate::plan::LinearStep;
 use crate::query::Dialect;
-use crate::scan::Want;
-use crate::stream::dictionary::Dictionary;
+use crate::rewrite::batch::QueryCatalog;
+use crate::rewrite::program::family::FamilyRef;
+use crate::rewrite::{Interner, Program};
 use crate::vocabulary::Vocabulary;
 
-pub use answer::{Answer, KeysThen};
+pub use answer::{Answer, KeySnapshot};
+pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
-pub use compiled::Evaluated;
-pub use compiling::{Check, check};
+pub use compiled::EvaluationSource;
+pub use deliveries::MessageDeliveries;
 pub use matcher::Matcher;
-use population::Population;
-pub use preparing::PreparedDeliveries;
+use needs::NeedCounts;
+pub use needs::QueryWarning;
+pub use node_selection::SelectedNode;
+pub use prepared_deliveries::PreparedDeliveries;
+use query_index::QueryIndex;
 pub use query_set::QuerySet;
-pub(crate) use query_set::{AppendMembers, append_members};
-use registry::Registry;
-pub use registry::{QueryContext, Slot};
-pub use selection::{Delivered, Selected};
-
-/// What matching a query asks of the scanner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Needs {
-    attributes: bool,
-    text: bool,
-    /// The query rewrites, so that delivering (not matching) asks for everything.
-    rewrites: bool,
-}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use query_set::use_avx2;
+use subscription_table::SubscriptionTable;
+pub use subscription_table::{QueryContext, Slot};
 
 /// Why a subscription was not added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,34 +70,22 @@ pub enum AddError {
     Query(QueryError),
 }
 
-/// What registration found worth saying.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Warning {
-    /// No message can match.
-    NeverMatches,
-    /// Every message matches.
-    AlwaysMatches,
-    /// No shared structure narrows it down: it is evaluated on each message.
-    EvaluatedAlways,
-}
-
 /// A population of subscriptions, compiled. See the module's documentation.
 #[derive(Debug)]
 pub struct Engine {
     limits: Limits,
     vocabulary: Vocabulary,
-    population: Population,
-    registry: Registry,
+    population: QueryIndex,
+    registry: SubscriptionTable,
     /// What For-Where-Return queries have in common.
     interner: Interner,
     compiled: CompiledQueries,
     /// By query: what it has in common with others that rewrite. Apart, so that delivering stays in the cache; only as
     /// long as such queries ask for.
     families: Vec<FamilyRef>,
-    /// The queries that are in no other shared structure: see [`crate::extract::guided`].
-    classes: Classes,
-    /// How many compiled queries need attributes and text, and how many rewrite.
-    needing: (usize, usize, usize),
+    /// The queries that are in no other shared structure: see [`crate::rewrite::batch`].
+    classes: QueryCatalog,
+    needs: NeedCounts,
     /// Changes whenever the bulk does.
     bulk_version: u64,
     /// Results are made for each query by itself.
@@ -115,7 +98,7 @@ pub struct Engine {
     dead: Vec<u32>,
     /// Additions and removals so far.
     changes: u64,
-    /// Names that queries mentioned when this was last looked at (see [`renewal`]).
+    /// Names that queries mentioned when this was last looked at (see [`vocabulary_gc`]).
     names_in_use: usize,
     /// Tells this engine from others, so that a matcher notices when it is handed another one.
     identity: u64,
@@ -132,13 +115,13 @@ impl Engine {
         Self {
             limits,
             vocabulary: Vocabulary::new(),
-            population: Population::default(),
-            registry: Registry::default(),
+            population: QueryIndex::default(),
+            registry: SubscriptionTable::default(),
             interner: Interner::default(),
             compiled: CompiledQueries::default(),
             families: Vec::new(),
-            classes: Classes::default(),
-            needing: (0, 0, 0),
+            classes: QueryCatalog::default(),
+            needs: NeedCounts::default(),
             bulk_version: 0,
             unshared_results: false,
             warm: AtomicBool::new(false),
@@ -182,7 +165,7 @@ impl Engine {
         self.compiled.bound()
     }
 
-    pub(crate) fn evaluated(&self, query: u32) -> &Evaluated {
+    pub(crate) fn evaluated(&self, query: u32) -> &EvaluationSource {
         self.compiled.evaluated(query)
     }
 
@@ -193,57 +176,6 @@ impl Engine {
 
     pub(crate) fn evaluator<'a>(&'a self, message: Message<'a>) -> Evaluator<'a> {
         Evaluator::new(message, &self.vocabulary, &[]).with_budget(self.limits.query_visits_max as u64)
-    }
-
-    /// Match one message; the answer is in the matcher ([`Matcher::matched`], [`Self::slots`]).
-    ///
-    /// # Errors
-    /// The message is malformed, over a limit, or needs conversion first.
-    pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.run_wanting(matcher, source, want, true)
-    }
-
-    /// Like [`Self::run`], for a message that comes as an element stream (see [`crate::stream`]).
-    ///
-    /// # Errors
-    /// The stream is damaged, of another version or dictionary, or what it says is no message or over a limit.
-    pub fn run_stream(
-        &self,
-        matcher: &mut Matcher,
-        stream: &[u8],
-        dictionary: &Dictionary,
-    ) -> Result<(), MessageError> {
-        let want = Want { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.catch_up(matcher);
-        self.warm.store(true, Ordering::Relaxed);
-        matcher.with_stream(self, (stream, dictionary), want, |matcher, source| matcher.run(self, source, true))
-    }
-
-    fn run_wanting(&self, matcher: &mut Matcher, source: &[u8], want: Want, marks: bool) -> Result<(), MessageError> {
-        self.catch_up(matcher);
-        matcher.scan(self, source, want)?;
-        if !self.warm.load(Ordering::Relaxed) {
-            self.warm.store(true, Ordering::Relaxed);
-        }
-        matcher.run(self, source, marks);
-        Ok(())
-    }
-
-    /// Let a matcher learn what changed, so that its next message need not. Of use after many changes at once, to a matcher
-    /// that will be used; it does nothing unless that has seen a message since the last time.
-    pub fn follow(&self, matcher: &mut Matcher) {
-        // If the bulk has changed too, only messages tell what to learn of it.
-        if matcher.valid_for == (self.identity, self.bulk_version) {
-            matcher.follow(self);
-        }
-    }
-
-    fn catch_up(&self, matcher: &mut Matcher) {
-        if matcher.valid_for != (self.identity, self.bulk_version) {
-            matcher.forget();
-            matcher.valid_for = (self.identity, self.bulk_version);
-        }
     }
 
     /// The key of a slot.
@@ -320,7 +252,7 @@ impl Engine {
             ("branches", self.population.branches.len()),
             ("branch_bytes", self.population.branches.bytes()),
             ("triggers", self.population.triggers.len()),
-            ("crowded_states", self.population.main.crowded.len() + self.population.recent.crowded.len()),
+            ("crowded_states", self.population.main.trigger_tables.len() + self.population.recent.trigger_tables.len()),
             ("evaluated_always", self.population.always.len()),
             ("condition_bytes", self.population.conditions.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),

@@ -1,6 +1,6 @@
 //! Sets of query numbers.
 
-use crate::instructions::Instructions;
+use crate::simd::Kernel;
 
 /// Words of a set that are looked at together.
 const SPAN: usize = 64;
@@ -78,9 +78,9 @@ impl QuerySet {
             self.words.resize(other.words.len(), 0);
         }
         new.words.clear();
-        new.words.extend(self.words.iter_mut().zip(&other.words).map(|(known, &word)| {
-            let come = word & !*known;
-            *known |= word;
+        new.words.extend(self.words.iter_mut().zip(&other.words).map(|(own, &word)| {
+            let come = word & !*own;
+            *own |= word;
             come
         }));
         new.words.iter().any(|&word| word != 0)
@@ -173,7 +173,7 @@ impl QuerySet {
 
     /// Append the members, ascending.
     pub(super) fn append_to(&self, members: &mut Vec<u32>) {
-        (Instructions::chosen().append_members)(&self.words, members);
+        (APPEND_MEMBERS.get())(&self.words, members);
     }
 
     /// Append the members, ascending: of each word, those that `admitted` leaves.
@@ -192,12 +192,21 @@ impl QuerySet {
     }
 }
 
-/// See [`append_members`].
-pub(crate) type AppendMembers = fn(&[u64], &mut Vec<u32>);
+/// The SIMD kernel [`append_members`].
+type AppendMembersFn = fn(&[u64], &mut Vec<u32>);
+
+static APPEND_MEMBERS: Kernel<AppendMembersFn> = Kernel::new(|words, members| append_members(words, members));
+
+/// Makes the kernel count bits and go from bit to bit in one instruction.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(crate) fn use_avx2() {
+    APPEND_MEMBERS.choose(|words, members| append_members(words, members));
+}
 
 /// Appends the members of a set, ascending.
 #[inline(always)]
-pub(crate) fn append_members(words: &[u64], members: &mut Vec<u32>) {
+fn append_members(words: &[u64], members: &mut Vec<u32>) {
     append_admitted(words, members, |_, word| word);
 }
 
@@ -273,14 +282,14 @@ mod tests {
             (0..bound).for_each(|number| set.insert_if(number, random(100) < density));
             let expected: Vec<u32> = (0..bound).filter(|&number| set.contains(number)).collect();
             for kept in [u64::MAX, 0, 0x5555_5555_5555_5555, random(1 << 31) << 32 | random(1 << 31)] {
-                let mut found = vec![u32::MAX];
-                set.append_admitted_to(&mut found, |index, word| {
+                let mut collected = vec![u32::MAX];
+                set.append_admitted_to(&mut collected, |index, word| {
                     assert!(word != 0 && set.words[index] == word);
                     word & kept.rotate_left(index as u32)
                 });
                 let is_kept = |&number: &u32| kept.rotate_left(number >> 6) >> (number & 63) & 1 == 1;
                 let expected: Vec<u32> = expected.iter().copied().filter(is_kept).collect();
-                assert_eq!((found[0], &found[1..]), (u32::MAX, &expected[..]));
+                assert_eq!((collected[0], &collected[1..]), (u32::MAX, &expected[..]));
             }
         }
     }

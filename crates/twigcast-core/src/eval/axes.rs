@@ -100,8 +100,8 @@ impl Evaluator<'_> {
 
     /// Visit the nodes from `start` up to `end` that pass.
     pub(super) fn walk_range(&self, start: NodeId, end: NodeId, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
-        if let NodeTest::Name(NameTest::Name(wanted)) = *test {
-            return self.walk_range_named(start, end, wanted, visit);
+        if let NodeTest::Name(NameTest::Name(expected)) = *test {
+            return self.walk_range_named(start, end, expected, visit);
         }
         let mut charged = start;
         for id in start..end {
@@ -115,14 +115,14 @@ impl Evaluator<'_> {
     }
 
     /// The commonest test, in a loop of its own.
-    fn walk_range_named(&self, start: NodeId, end: NodeId, wanted: Name, visit: Visit<'_>) -> Result<(), Halt> {
+    fn walk_range_named(&self, start: NodeId, end: NodeId, expected: Name, visit: Visit<'_>) -> Result<(), Halt> {
         if start >= end {
             return Ok(());
         }
         let mut charged = start;
         let range = &self.message.document.nodes[start as usize..end as usize];
         for (id, node) in (start..).zip(range) {
-            if node.name == wanted && node.kind == NodeKind::Element {
+            if node.name == expected && node.kind == NodeKind::Element {
                 self.charge(u64::from(id + 1 - charged))?;
                 charged = id + 1;
                 visit(NodeRef::Node(id))?;

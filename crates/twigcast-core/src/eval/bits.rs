@@ -4,9 +4,9 @@ use crate::document::NodeId;
 
 /// A set of nodes (or of attributes), by number.
 #[derive(Clone, Debug)]
-pub(super) struct Bits(Box<[u64]>);
+pub(super) struct NodeBits(Box<[u64]>);
 
-impl Bits {
+impl NodeBits {
     /// The empty set, for numbers below `bound`.
     pub(super) fn new(bound: usize) -> Self {
         Self(vec![0; bound.div_ceil(64)].into())

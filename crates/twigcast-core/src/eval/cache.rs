@@ -11,12 +11,12 @@ use crate::document::NodeId;
 use crate::query::ast::{Expr, Path, Step};
 
 use super::NodeRef;
-use super::bits::Bits;
-use super::compare::Strings;
-use super::index::Index;
+use super::bits::NodeBits;
+use super::compare::StringValues;
+use super::index::StepIndex;
 use super::joins::Join;
-use super::tables::{Domain, Question};
-use super::texts::Range;
+use super::tables::{TableDomain, TableQuestion};
+use super::texts::TextRange;
 
 /// Entries (nodes or answers) that may be remembered, of about 16 bytes each: so many, and so many for each node, which
 /// itself takes more.
@@ -30,11 +30,11 @@ const SEARCHES_OFTEN: u32 = if cfg!(test) { 1 } else { 4 };
 const ENTRY_BYTES: usize = 16;
 
 /// A path, and the node by which what it selects is remembered: none if it is the same for each context node.
-type Anchored<'p> = (&'p Path, NodeId);
+type EvalCacheKey<'p> = (&'p Path, NodeId);
 
 /// Remembered answers.
 #[derive(Default)]
-pub(super) struct Cache {
+pub(super) struct EvalCache {
     /// Entries that may be remembered for the message in hand.
     entries_max: usize,
     /// Node-sets of absolute paths inside predicates: the same for every context node.
@@ -42,18 +42,18 @@ pub(super) struct Cache {
     /// Whether paths inside predicates select anything, by what that depends on.
     existence: FxHashMap<(*const Path, NodeId), bool>,
     /// Distinct string-values, smallest and largest number of such node-sets.
-    strings: FxHashMap<(*const Path, NodeId), Rc<Strings>>,
+    strings: FxHashMap<(*const Path, NodeId), Rc<StringValues>>,
     extremes: FxHashMap<(*const Path, NodeId), Option<(f64, f64)>>,
     /// The children that a step with positions selects, by parent.
     children: FxHashMap<(*const Step, NodeId), Rc<[NodeRef]>>,
     /// All tree nodes that a step inside a predicate can select: in the message or, for siblings, below one parent.
-    indices: FxHashMap<(*const Step, NodeId), Rc<Index>>,
+    indices: FxHashMap<(*const Step, NodeId), Rc<StepIndex>>,
     /// How many of each node and its ancestors a step inside a predicate selects.
     counts_up: FxHashMap<*const Step, Rc<[u32]>>,
     /// The nearest node at or above each that such a step can choose, or the outermost one; `NO_NODE`: there is none.
     nearest: FxHashMap<*const Step, Rc<[NodeId]>>,
     /// For which nodes a set of nodes holds what is asked for; nothing if that is not to be found for all at once.
-    tables: FxHashMap<(Question, Domain), Option<Bits>>,
+    tables: FxHashMap<(TableQuestion, TableDomain), Option<NodeBits>>,
     /// Numbers that many context nodes have in common, by what they depend on.
     numbers: FxHashMap<(*const Expr, NodeId), f64>,
     /// Where the text of the message contains another one; nothing if that is in too many places.
@@ -67,7 +67,7 @@ pub(super) struct Cache {
     entries: usize,
 }
 
-impl Cache {
+impl EvalCache {
     /// For a message of so many nodes.
     pub(super) fn new(nodes: usize) -> Self {
         Self { entries_max: ENTRIES_MAX + ENTRIES_PER_NODE * nodes, ..Self::default() }
@@ -112,21 +112,21 @@ impl Cache {
         }
     }
 
-    pub(super) fn strings(&self, (path, anchor): Anchored<'_>) -> Option<Rc<Strings>> {
+    pub(super) fn strings(&self, (path, anchor): EvalCacheKey<'_>) -> Option<Rc<StringValues>> {
         self.strings.get(&(std::ptr::from_ref(path), anchor)).cloned()
     }
 
-    pub(super) fn keep_strings(&mut self, (path, anchor): Anchored<'_>, strings: &Rc<Strings>) {
+    pub(super) fn keep_strings(&mut self, (path, anchor): EvalCacheKey<'_>, strings: &Rc<StringValues>) {
         if self.admit_list(strings.len() + 1 + strings.bytes() / ENTRY_BYTES) {
             self.strings.insert((path, anchor), Rc::clone(strings));
         }
     }
 
-    pub(super) fn extremes(&self, (path, anchor): Anchored<'_>) -> Option<Option<(f64, f64)>> {
+    pub(super) fn extremes(&self, (path, anchor): EvalCacheKey<'_>) -> Option<Option<(f64, f64)>> {
         self.extremes.get(&(std::ptr::from_ref(path), anchor)).copied()
     }
 
-    pub(super) fn keep_extremes(&mut self, (path, anchor): Anchored<'_>, extremes: Option<(f64, f64)>) {
+    pub(super) fn keep_extremes(&mut self, (path, anchor): EvalCacheKey<'_>, extremes: Option<(f64, f64)>) {
         if self.admit(1) {
             self.extremes.insert((path, anchor), extremes);
         }
@@ -142,11 +142,11 @@ impl Cache {
         }
     }
 
-    pub(super) fn index(&self, step: &Step, below: NodeId) -> Option<Rc<Index>> {
+    pub(super) fn index(&self, step: &Step, below: NodeId) -> Option<Rc<StepIndex>> {
         self.indices.get(&(std::ptr::from_ref(step), below)).cloned()
     }
 
-    pub(super) fn keep_index(&mut self, step: &Step, below: NodeId, index: &Rc<Index>) {
+    pub(super) fn keep_index(&mut self, step: &Step, below: NodeId, index: &Rc<StepIndex>) {
         if self.admit_bytes(index.bytes()) {
             self.indices.insert((step, below), Rc::clone(index));
         }
@@ -170,12 +170,12 @@ impl Cache {
     }
 
     /// Is a node in a table? Nothing if there is none, and nothing in it if there is not to be one.
-    pub(super) fn in_table(&self, key: (Question, Domain), number: u32) -> Option<Option<bool>> {
+    pub(super) fn in_table(&self, key: (TableQuestion, TableDomain), number: u32) -> Option<Option<bool>> {
         let table = self.tables.get(&key)?;
         Some(table.as_ref().map(|table| table.contains(number)))
     }
 
-    pub(super) fn keep_table(&mut self, key: (Question, Domain), table: Option<Bits>) {
+    pub(super) fn keep_table(&mut self, key: (TableQuestion, TableDomain), table: Option<NodeBits>) {
         self.tables.insert(key, table);
     }
 
@@ -201,7 +201,7 @@ impl Cache {
 
     /// Does a text of `length` bytes occur within a range of the text of the message? Nothing if that was not asked yet, and
     /// nothing in it if it occurs in too many places.
-    pub(super) fn occurs_within(&self, part: &Expr, range: &Range, length: usize) -> Option<Option<bool>> {
+    pub(super) fn occurs_within(&self, part: &Expr, range: &TextRange, length: usize) -> Option<Option<bool>> {
         let occurrences = self.occurrences.get(&std::ptr::from_ref(part))?;
         Some(occurrences.as_ref().map(|occurrences| {
             let next = occurrences.partition_point(|&at| (at as usize) < range.start);
@@ -210,7 +210,7 @@ impl Cache {
     }
 
     /// Was a text searched for often enough to find all its occurrences? Counts this time.
-    pub(super) fn is_asked_often(&mut self, part: &Expr) -> bool {
+    pub(super) fn is_frequent(&mut self, part: &Expr) -> bool {
         if !self.searches.contains_key(&std::ptr::from_ref(part)) && !self.admit(1) {
             return false;
         }

@@ -8,20 +8,20 @@ use foldhash::fast::RandomState;
 
 use crate::document::NO_NODE;
 use crate::query::ast::{CompareOp, Expr, Function, Path};
+use crate::query::functions::ExprType;
 
-use super::predicates::Type;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef};
 
 /// The distinct string-values of a node-set.
 #[derive(Debug, Default)]
-pub(super) struct Strings {
+pub(super) struct StringValues {
     /// Keyed per process: what messages hold must not decide how far one has to look.
     all: HashSet<Box<str>, RandomState>,
     bytes: usize,
     longest: usize,
 }
 
-impl Strings {
+impl StringValues {
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -84,19 +84,19 @@ impl<'a> Evaluator<'a> {
         context: Context,
     ) -> Result<bool, EvalError> {
         match (self.type_of(left), self.type_of(right)) {
-            (Type::Nodes, Type::Nodes) => self.compare_sets(op, left, right, context),
+            (ExprType::NodeSet, ExprType::NodeSet) => self.compare_sets(op, left, right, context),
             // In an equality the type of the other operand comes second to `boolean`, with a node-set also in an order.
-            (Type::Boolean, Type::Nodes) | (Type::Nodes, Type::Boolean) => {
+            (ExprType::Boolean, ExprType::NodeSet) | (ExprType::NodeSet, ExprType::Boolean) => {
                 let (left, right) = (self.boolean(left, context)?, self.boolean(right, context)?);
                 Ok(op.holds(f64::from(u8::from(left)), f64::from(u8::from(right))))
             }
-            (Type::Nodes, other) => self.compare_set(op, left, right, other, context),
-            (other, Type::Nodes) => self.compare_set(op.flipped(), right, left, other, context),
-            (Type::Boolean, _) | (_, Type::Boolean) if op.is_equality() => {
+            (ExprType::NodeSet, other) => self.compare_set(op, left, right, other, context),
+            (other, ExprType::NodeSet) => self.compare_set(op.flipped(), right, left, other, context),
+            (ExprType::Boolean, _) | (_, ExprType::Boolean) if op.is_equality() => {
                 let equal = self.boolean(left, context)? == self.boolean(right, context)?;
                 Ok(equal == (op == CompareOp::Equal))
             }
-            (Type::String, Type::String) if op.is_equality() => {
+            (ExprType::String, ExprType::String) if op.is_equality() => {
                 let (left, right) = (self.text(left, context)?, self.text(right, context)?);
                 if left.range.is_some() || right.range.is_some() {
                     self.charge_text(left.text.len().min(right.text.len()))?;
@@ -133,19 +133,19 @@ impl<'a> Evaluator<'a> {
         op: CompareOp,
         set: &'a Expr,
         other: &'a Expr,
-        other_type: Type,
+        other_type: ExprType,
         context: Context,
     ) -> Result<bool, EvalError> {
-        if op.is_equality() && other_type == Type::String {
+        if op.is_equality() && other_type == ExprType::String {
             let equal = op == CompareOp::Equal;
-            if let Expr::Literal(wanted) = other
+            if let Expr::Literal(expected) = other
                 && let Some(holds) =
-                    self.set_in_table(set, context, &mut |node| Ok(self.has_value(node, wanted)? == equal))?
+                    self.set_in_table(set, context, &mut |node| Ok(self.has_value(node, expected)? == equal))?
             {
                 return Ok(holds);
             }
-            let wanted = self.string(other, context)?;
-            return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &wanted)? == equal));
+            let expected = self.string(other, context)?;
+            return self.any_of(set, context, &mut |node| halt_if(self.has_value(node, &expected)? == equal));
         }
         let number = self.number(other, context)?;
         if matches!(other, Expr::Number(_) | Expr::Literal(_))
@@ -212,13 +212,13 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The distinct string-values of a node-set, remembered where they do not depend on the context.
-    fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<Strings>, EvalError> {
+    fn strings(&self, expr: &'a Expr, context: Context) -> Result<Rc<StringValues>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
-        let known = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
-        if let Some(strings) = known {
+        let cached = fixed.and_then(|fixed| self.cache.borrow().strings(fixed));
+        if let Some(strings) = cached {
             return Ok(strings);
         }
-        let mut strings = Strings::default();
+        let mut strings = StringValues::default();
         self.any_of(expr, context, &mut |node| {
             strings.insert(&self.whole_reading(node)?);
             Ok(())
@@ -249,8 +249,8 @@ impl<'a> Evaluator<'a> {
     /// Smallest and largest number in a node-set; nothing if there is no number.
     fn extremes(&self, expr: &'a Expr, context: Context) -> Result<Option<(f64, f64)>, EvalError> {
         let fixed = fixed_path(expr).and_then(|path| Some((path, self.path_anchor(path, context)?)));
-        let known = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
-        if let Some(extremes) = known {
+        let cached = fixed.and_then(|fixed| self.cache.borrow().extremes(fixed));
+        if let Some(extremes) = cached {
             return Ok(extremes);
         }
         let mut extremes: Option<(f64, f64)> = None;

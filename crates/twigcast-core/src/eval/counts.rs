@@ -12,7 +12,7 @@ use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit};
 
 impl<'a> Evaluator<'a> {
     /// How many nodes a path of one step selects; nothing if they have to be counted.
-    pub(super) fn known_count(&self, path: &'a Path, context: Context) -> Result<Option<usize>, EvalError> {
+    pub(super) fn counted_without_nodes(&self, path: &'a Path, context: Context) -> Result<Option<usize>, EvalError> {
         if self.nesting.get() == 0 || !self.is_expensive() || path.start != PathStart::Context {
             return Ok(None);
         }
@@ -51,8 +51,8 @@ impl<'a> Evaluator<'a> {
             return Ok(None);
         }
         self.charge(1)?;
-        let known = self.cache.borrow().counts_up(hop.step);
-        if let Some(counts) = known {
+        let cached = self.cache.borrow().counts_up(hop.step);
+        if let Some(counts) = cached {
             return Ok(Some(counts[id as usize] as usize));
         }
         let nodes = &self.message.document.nodes;
@@ -99,9 +99,9 @@ impl<'a> Evaluator<'a> {
 
     /// By node, the nearest one at or above it that a step can choose; the outermost, if it chooses the last.
     fn nearest_of(&self, hop: &Hop<'a>) -> Result<Option<Rc<[NodeId]>>, EvalError> {
-        let known = self.cache.borrow().nearest(hop.step);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.cache.borrow().nearest(hop.step);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let nodes = &self.message.document.nodes;
         if !self.cache.borrow_mut().admit_bytes(nodes.len() * size_of::<NodeId>()) {

@@ -8,8 +8,8 @@ use crate::document::{Attribute, NO_NODE, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function, PathStart};
 use crate::vocabulary::NamespaceId;
 
-use super::number::SPACES;
-use super::{Context, EvalError, Evaluator, NodeRef, Value, number};
+use super::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::util::number::{self, SPACES};
 
 impl<'a> Evaluator<'a> {
     /// The value of a function call.
@@ -77,8 +77,7 @@ impl<'a> Evaluator<'a> {
             Function::Boolean => self.boolean(&arguments[0], context),
             Function::Not => Ok(!self.boolean(&arguments[0], context)?),
             Function::Contains | Function::StartsWith
-                if self.knows_pieces()
-                    && self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
+                if self.has_grams() && self.is_nowhere(&arguments[1], &arguments[0], self.is_in_tree(context.node)) =>
             {
                 Ok(false)
             }
@@ -94,10 +93,10 @@ impl<'a> Evaluator<'a> {
                 Ok(text.text.starts_with(&*start.text))
             }
             Function::Lang => {
-                let wanted = self.string(&arguments[0], context)?;
-                Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &wanted)))
+                let expected = self.string(&arguments[0], context)?;
+                Ok(self.language(context.node)?.is_some_and(|language| is_language(&language, &expected)))
             }
-            _ => Ok(number::truth(&self.call(function, arguments, context)?)),
+            _ => Ok(super::truth(&self.call(function, arguments, context)?)),
         }
     }
 
@@ -188,8 +187,8 @@ impl<'a> Evaluator<'a> {
 
     /// Does any element say which language it is in?
     fn has_languages(&self) -> Result<bool, EvalError> {
-        if let Some(&known) = self.has_languages.get() {
-            return Ok(known);
+        if let Some(&cached) = self.has_languages.get() {
+            return Ok(cached);
         }
         let attributes = &self.message.document.attributes;
         self.charge(attributes.len() as u64)?;
@@ -217,14 +216,14 @@ impl<'a> Evaluator<'a> {
         };
         // Each identifier once: the first element that has it.
         let tokens = texts.iter().flat_map(|text| text.split(SPACES)).filter(|token| !token.is_empty());
-        let mut wanted: FxHashMap<&str, bool> = tokens.map(|token| (token, false)).collect();
+        let mut expected: FxHashMap<&str, bool> = tokens.map(|token| (token, false)).collect();
         let nodes = self.message.document.nodes.len() as u32;
         self.charge(u64::from(nodes))?;
         let mut elements = Vec::new();
         for element in 1..nodes {
             let Some(attribute) = self.xml_attribute(element, b"id") else { continue };
             let value = self.string_value(NodeRef::Attribute(attribute))?;
-            if let Some(taken @ false) = wanted.get_mut(value.trim_matches(SPACES)) {
+            if let Some(taken @ false) = expected.get_mut(value.trim_matches(SPACES)) {
                 *taken = true;
                 elements.push(NodeRef::Node(element));
             }
@@ -243,9 +242,9 @@ impl<'a> Evaluator<'a> {
 }
 
 /// Is a language the wanted one or a sublanguage of it? Case does not matter.
-fn is_language(language: &str, wanted: &str) -> bool {
-    language.get(..wanted.len()).is_some_and(|start| {
-        start.eq_ignore_ascii_case(wanted) && matches!(language.as_bytes().get(wanted.len()), None | Some(b'-'))
+fn is_language(language: &str, expected: &str) -> bool {
+    language.get(..expected.len()).is_some_and(|start| {
+        start.eq_ignore_ascii_case(expected) && matches!(language.as_bytes().get(expected.len()), None | Some(b'-'))
     })
 }
 

@@ -7,8 +7,8 @@
 
 use crate::query::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step};
 
-use super::texts::Texts;
-use super::{Bare, Evaluator, bare};
+use super::texts::MessageText;
+use super::{BarePath, Evaluator, bare};
 
 /// How many times the message has been searched when the table is made.
 const SEARCHES_MIN: u64 = 4;
@@ -26,32 +26,32 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The pieces of one length.
 #[derive(Debug)]
-struct Pieces<const LENGTH: usize> {
+struct GramTable<const LENGTH: usize> {
     bits: Box<[u64]>,
     /// What remains of a hash is its highest bits, as many as number the bits.
     shift: u32,
 }
 
-impl<const LENGTH: usize> Pieces<LENGTH> {
+impl<const LENGTH: usize> GramTable<LENGTH> {
     fn of(text: &[u8]) -> Self {
         let power = (text.len() * BITS_PER_BYTE).next_power_of_two().ilog2().clamp(BITS_MIN, BITS_MAX);
         let mut pieces = Self { bits: vec![0; 1 << (power - 6)].into(), shift: u64::BITS - power };
         for piece in text.windows(LENGTH) {
-            let place = pieces.place(piece);
-            pieces.bits[place / 64] |= 1 << (place % 64);
+            let position = pieces.position(piece);
+            pieces.bits[position / 64] |= 1 << (position % 64);
         }
         pieces
     }
 
-    fn place(&self, piece: &[u8]) -> usize {
+    fn position(&self, piece: &[u8]) -> usize {
         let word = piece.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
         (word.wrapping_mul(MULTIPLIER) >> self.shift) as usize
     }
 
     fn has_all(&self, text: &[u8]) -> bool {
         text.windows(LENGTH).all(|piece| {
-            let place = self.place(piece);
-            self.bits[place / 64] >> (place % 64) & 1 == 1
+            let position = self.position(piece);
+            self.bits[position / 64] >> (position % 64) & 1 == 1
         })
     }
 }
@@ -59,13 +59,13 @@ impl<const LENGTH: usize> Pieces<LENGTH> {
 /// The pieces of a text.
 #[derive(Debug)]
 pub(super) struct Grams {
-    long: Pieces<8>,
-    short: Pieces<4>,
+    long: GramTable<8>,
+    short: GramTable<4>,
 }
 
 impl Grams {
     pub(super) fn of(text: &str) -> Self {
-        Self { long: Pieces::of(text.as_bytes()), short: Pieces::of(text.as_bytes()) }
+        Self { long: GramTable::of(text.as_bytes()), short: GramTable::of(text.as_bytes()) }
     }
 
     /// Bytes of a table for so long a text, at most.
@@ -87,19 +87,19 @@ impl Evaluator<'_> {
         self.searched.set(searched);
         let source = self.message.source.len() as u64;
         if searched >= SEARCHED_MIN.max(SEARCHES_MIN * source) && self.grams.get().is_none() {
-            self.grams.get_or_init(|| self.make_grams());
+            self.grams.get_or_init(|| self.build_grams());
         }
     }
 
-    fn make_grams(&self) -> Option<Grams> {
-        let texts: &Texts = self.texts_now()?;
+    fn build_grams(&self) -> Option<Grams> {
+        let texts: &MessageText = self.texts_now()?;
         let text = texts.all();
         let fits = self.cache.borrow_mut().admit_bytes(Grams::bytes_at_most(text.len()));
         fits.then(|| Grams::of(text))
     }
 
     /// Have the pieces of the message's text been collected?
-    pub fn knows_pieces(&self) -> bool {
+    pub fn has_grams(&self) -> bool {
         self.grams.get().is_some_and(Option::is_some)
     }
 
@@ -152,8 +152,8 @@ fn is_of_tree(text: &Expr, context_is_tree: bool) -> bool {
             arguments.first().map_or(context_is_tree, |argument| is_of_tree(argument, context_is_tree))
         }
         Expr::Path(path) => match bare(path) {
-            Some(Bare::Expression(primary)) => is_of_tree(primary, context_is_tree),
-            Some(Bare::Variable(_)) => false,
+            Some(BarePath::Expression(primary)) => is_of_tree(primary, context_is_tree),
+            Some(BarePath::Variable(_)) => false,
             None => path_is_of_tree(path, context_is_tree),
         },
         _ => false,

@@ -6,20 +6,20 @@ use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::Axis;
 
 use super::steps::Hop;
-use super::{EvalError, Evaluator, Halt, NodeRef, Visit, found};
+use super::{EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
 
 /// Smaller surroundings are gone through faster than looked up.
 const INDEXED_RANGE_MIN: u32 = if cfg!(test) { 2 } else { 16 };
 
 /// The tree nodes that a step can select, in document order.
 #[derive(Debug)]
-pub(super) struct Index {
+pub(super) struct StepIndex {
     nodes: Box<[NodeId]>,
     /// For `preceding`: which of them is the last before each one and not an ancestor of it, counted from 1; 0: none.
     before: Box<[u32]>,
 }
 
-impl Index {
+impl StepIndex {
     pub(super) fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
@@ -30,14 +30,14 @@ impl Index {
 }
 
 /// The part of an index that a hop selects from one node.
-pub(super) struct Indexed {
-    index: Rc<Index>,
+pub(super) struct IndexSlice {
+    index: Rc<StepIndex>,
     range: std::ops::Range<usize>,
     from: NodeId,
     axis: Axis,
 }
 
-impl Indexed {
+impl IndexSlice {
     /// How many nodes there are, ancestors included.
     pub(super) fn len(&self) -> usize {
         self.range.len()
@@ -50,7 +50,7 @@ impl<'a> Evaluator<'a> {
     ///
     /// Such a hop is taken from many nodes whose surroundings overlap: `//a[.//b]`, `//a[following-sibling::b]`. As soon
     /// as that has become expensive, the index is made.
-    pub(super) fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<Indexed>, EvalError> {
+    pub(super) fn indexed(&self, hop: &Hop<'a>, from: NodeRef) -> Result<Option<IndexSlice>, EvalError> {
         if self.nesting.get() == 0 || !self.is_expensive() {
             return Ok(None);
         }
@@ -72,14 +72,14 @@ impl<'a> Evaluator<'a> {
         let index = self.index_of(hop, below)?;
         let first = index.nodes.partition_point(|&node| node < start);
         let last = index.nodes.partition_point(|&node| node < end);
-        Ok(Some(Indexed { index, range: first..last, from: id, axis: hop.axis }))
+        Ok(Some(IndexSlice { index, range: first..last, from: id, axis: hop.axis }))
     }
 
     /// The index of what a hop selects in the whole message or below one parent. With positions, of all that it chooses
     /// from.
-    pub(super) fn index_of(&self, hop: &Hop<'a>, below: NodeId) -> Result<Rc<Index>, EvalError> {
-        let known = self.cache.borrow().index(hop.step, below);
-        if let Some(index) = known {
+    pub(super) fn index_of(&self, hop: &Hop<'a>, below: NodeId) -> Result<Rc<StepIndex>, EvalError> {
+        let cached = self.cache.borrow().index(hop.step, below);
+        if let Some(index) = cached {
             return Ok(index);
         }
         let nodes = match below {
@@ -87,7 +87,7 @@ impl<'a> Evaluator<'a> {
             parent => self.selected_in(hop, Axis::Child, parent),
         }?;
         let before = if hop.axis == Axis::Preceding { self.last_before_each(&nodes) } else { Box::default() };
-        let index = Rc::new(Index { nodes, before });
+        let index = Rc::new(StepIndex { nodes, before });
         self.cache.borrow_mut().keep_index(hop.step, below, &index);
         Ok(index)
     }
@@ -96,7 +96,7 @@ impl<'a> Evaluator<'a> {
     fn selected_in(&self, hop: &Hop<'a>, axis: Axis, from: NodeId) -> Result<Box<[NodeId]>, EvalError> {
         let predicates = if hop.is_set_wise() { hop.step.predicates.as_slice() } else { &[] };
         let mut selected = Vec::new();
-        found(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
+        was_stopped(self.walk(NodeRef::Node(from), axis, &hop.step.test, &mut |node| {
             if self.all_hold(predicates, node)? {
                 selected.push(node.tree_node(self.message.document));
             }
@@ -105,7 +105,7 @@ impl<'a> Evaluator<'a> {
         Ok(selected.into())
     }
 
-    /// See [`Index::before`]. Whatever lies before an ancestor and is not around it, is not around its descendant either.
+    /// See [`StepIndex::before`]. Whatever lies before an ancestor and is not around it, is not around its descendant either.
     fn last_before_each(&self, nodes: &[NodeId]) -> Box<[u32]> {
         let mut before: Vec<u32> = Vec::with_capacity(nodes.len());
         for (index, &node) in nodes.iter().enumerate() {
@@ -125,7 +125,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Visit what an index holds of a hop, in axis order.
-    pub(super) fn visit_indexed(&self, indexed: &Indexed, visit: Visit<'_>) -> Result<(), Halt> {
+    pub(super) fn visit_indexed(&self, indexed: &IndexSlice, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &indexed.index.nodes;
         match indexed.axis {
             Axis::Preceding => {
@@ -157,7 +157,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Visit the last of what an index holds of a hop, in axis order.
-    pub(super) fn visit_last(&self, indexed: &Indexed, visit: Visit<'_>) -> Result<(), Halt> {
+    pub(super) fn visit_last(&self, indexed: &IndexSlice, visit: Visit<'_>) -> Result<(), Halt> {
         self.charge(1)?;
         let part = &indexed.index.nodes[indexed.range.clone()];
         let last = if indexed.axis == Axis::PrecedingSibling { part.first() } else { part.last() };

@@ -101,11 +101,11 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<bool>, EvalError> {
         let NodeRef::Node(id) = context.node else { return Ok(None) };
         let Some((hop, rest)) = Hop::first(&path.steps) else { return Ok(None) };
-        let known = self.cache.borrow().join(path);
-        let join = match known {
+        let cached = self.cache.borrow().join(path);
+        let join = match cached {
             Some(join) => join,
             None => {
-                let join = self.within_share(|| self.make_join(&hop, rest))?.flatten();
+                let join = self.within_share(|| self.build_join(&hop, rest))?.flatten();
                 self.cache.borrow_mut().keep_join(path, join)
             }
         };
@@ -115,7 +115,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Takes the steps after a hop from all that it can lead to; nothing if that is too much.
-    fn make_join(&self, hop: &Hop<'a>, rest: &'a [Step]) -> Result<Option<Join>, EvalError> {
+    fn build_join(&self, hop: &Hop<'a>, rest: &'a [Step]) -> Result<Option<Join>, EvalError> {
         let nodes = &self.message.document.nodes;
         let of_siblings = matches!(hop.axis, Axis::FollowingSibling | Axis::PrecedingSibling);
         let mut numbers: HashMap<Box<str>, u32, RandomState> = HashMap::default();

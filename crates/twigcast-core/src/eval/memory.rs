@@ -8,7 +8,7 @@ use super::{Context, EvalError, Evaluator, NodeRef};
 
 /// What the value of an expression depends on besides the message. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
+enum ContextDependence {
     /// Nothing.
     Nothing,
     /// The parent of the context node.
@@ -17,35 +17,35 @@ enum Reach {
     Context,
 }
 
-fn reach(expr: &Expr) -> Reach {
+fn reach(expr: &Expr) -> ContextDependence {
     match expr {
-        Expr::Number(_) | Expr::Literal(_) => Reach::Nothing,
+        Expr::Number(_) | Expr::Literal(_) => ContextDependence::Nothing,
         Expr::Negate(operand) => reach(operand),
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => reach(left).max(reach(right)),
         Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => reach_of_all(operands),
         Expr::Path(path) => reach_of_path(path),
         Expr::Call { function, arguments } => {
             let own = match function {
-                Function::Position | Function::Last | Function::Lang => Reach::Context,
-                Function::True | Function::False => Reach::Nothing,
-                _ if arguments.is_empty() => Reach::Context,
-                _ => Reach::Nothing,
+                Function::Position | Function::Last | Function::Lang => ContextDependence::Context,
+                Function::True | Function::False => ContextDependence::Nothing,
+                _ if arguments.is_empty() => ContextDependence::Context,
+                _ => ContextDependence::Nothing,
             };
             own.max(reach_of_all(arguments))
         }
     }
 }
 
-fn reach_of_all(operands: &[Expr]) -> Reach {
-    operands.iter().map(reach).max().unwrap_or(Reach::Nothing)
+fn reach_of_all(operands: &[Expr]) -> ContextDependence {
+    operands.iter().map(reach).max().unwrap_or(ContextDependence::Nothing)
 }
 
-fn reach_of_path(path: &Path) -> Reach {
+fn reach_of_path(path: &Path) -> ContextDependence {
     match &path.start {
-        PathStart::Root | PathStart::Variable(_) => Reach::Nothing,
+        PathStart::Root | PathStart::Variable(_) => ContextDependence::Nothing,
         PathStart::Context => match path.steps.first() {
-            Some(step) if matches!(step.axis, Axis::Parent | Axis::Ancestor) => Reach::Parent,
-            _ => Reach::Context,
+            Some(step) if matches!(step.axis, Axis::Parent | Axis::Ancestor) => ContextDependence::Parent,
+            _ => ContextDependence::Context,
         },
         // Predicates have contexts of their own.
         PathStart::Filter { primary, .. } => reach(primary),
@@ -72,20 +72,20 @@ impl<'a> Evaluator<'a> {
         self.anchored(reach_of_path(path), context)
     }
 
-    fn anchored(&self, reach: Reach, context: Context) -> Option<NodeId> {
+    fn anchored(&self, reach: ContextDependence, context: Context) -> Option<NodeId> {
         match reach {
-            Reach::Nothing => Some(NO_NODE),
-            Reach::Parent => Some(self.parent(context.node)),
-            Reach::Context => None,
+            ContextDependence::Nothing => Some(NO_NODE),
+            ContextDependence::Parent => Some(self.parent(context.node)),
+            ContextDependence::Context => None,
         }
     }
 
     /// `number()` of a function call, remembered by its anchor.
     pub(super) fn call_number(&self, expr: &'a Expr, context: Context) -> Result<Option<f64>, EvalError> {
         let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
-        let known = self.cache.borrow().number(expr, anchor);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.cache.borrow().number(expr, anchor);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let number = self.number_of(self.value(expr, context)?)?;
         self.cache.borrow_mut().keep_number(expr, anchor, number);

@@ -24,7 +24,6 @@ mod index;
 mod joins;
 mod memory;
 mod node;
-pub mod number;
 mod path;
 mod predicates;
 mod steps;
@@ -42,14 +41,15 @@ use rustc_hash::FxHashMap;
 
 use crate::document::{Message, NodeId};
 use crate::query::ast::{ArithmeticOp, Axis, Expr, NodeTest, Path, PathStart, Step};
+use crate::query::functions::ExprType;
+use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
 pub use node::NodeRef;
 
-use cache::Cache;
+use cache::EvalCache;
 use grams::Grams;
-use predicates::Type;
-use texts::Texts;
+use texts::MessageText;
 
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +127,7 @@ impl From<EvalError> for Halt {
 }
 
 /// Whether a walk was ended by its caller.
-fn found(walk: Result<(), Halt>) -> Result<bool, EvalError> {
+fn was_stopped(walk: Result<(), Halt>) -> Result<bool, EvalError> {
     match walk {
         Ok(()) | Err(Halt::StepDone) => Ok(false),
         Err(Halt::Found) => Ok(true),
@@ -161,9 +161,9 @@ pub struct Evaluator<'a> {
     spent: RefCell<FxHashMap<u32, u64>>,
     /// How many predicates are being evaluated, one inside the other.
     nesting: Cell<u32>,
-    cache: RefCell<Cache>,
+    cache: RefCell<EvalCache>,
     /// All text of the message, once it was asked for; nothing in it if it would take too much memory.
-    texts: OnceCell<Option<Texts>>,
+    texts: OnceCell<Option<MessageText>>,
     /// Bytes that were searched for texts, and the pieces of the text of the message, once that was often.
     searched: Cell<u64>,
     grams: OnceCell<Option<Grams>>,
@@ -183,7 +183,7 @@ impl<'a> Evaluator<'a> {
             payer: Cell::new(NOBODY),
             spent: RefCell::default(),
             nesting: Cell::new(0),
-            cache: RefCell::new(Cache::new(message.document.nodes.len())),
+            cache: RefCell::new(EvalCache::new(message.document.nodes.len())),
             texts: OnceCell::new(),
             searched: Cell::new(0),
             grams: OnceCell::new(),
@@ -254,8 +254,8 @@ impl<'a> Evaluator<'a> {
             Expr::Literal(text) => Ok(Value::String(Cow::Borrowed(text))),
             Expr::Union(_) => Ok(Value::Nodes(self.nodes(expr, context)?)),
             Expr::Path(path) => match bare(path) {
-                Some(Bare::Variable(variable)) => Ok(self.variables[variable].clone()),
-                Some(Bare::Expression(primary)) => self.value(primary, context),
+                Some(BarePath::Variable(variable)) => Ok(self.variables[variable].clone()),
+                Some(BarePath::Expression(primary)) => self.value(primary, context),
                 None => Ok(Value::Nodes(self.nodes(expr, context)?)),
             },
             Expr::Call { function, arguments } => self.call(*function, arguments, context),
@@ -277,8 +277,8 @@ impl<'a> Evaluator<'a> {
             Expr::Compare { op, left, right } => self.compare(*op, left, right, context),
             Expr::Union(operands) => self.any(operands, context),
             Expr::Path(path) => match bare(path) {
-                Some(Bare::Variable(variable)) => Ok(number::truth(&self.variables[variable])),
-                Some(Bare::Expression(primary)) => self.boolean(primary, context),
+                Some(BarePath::Variable(variable)) => Ok(truth(&self.variables[variable])),
+                Some(BarePath::Expression(primary)) => self.boolean(primary, context),
                 None => self.path_exists(path, context),
             },
             Expr::Call { function, arguments } => self.call_boolean(*function, arguments, context),
@@ -423,13 +423,13 @@ impl<'a> Evaluator<'a> {
 
     /// Is the value of an expression a number?
     pub fn is_number(&self, expr: &Expr) -> bool {
-        self.type_of(expr) == Type::Number
+        self.type_of(expr) == ExprType::Number
     }
 
     /// The nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.
     pub fn candidates(&self, from: NodeRef, axis: Axis, test: &NodeTest) -> Result<Vec<NodeRef>, EvalError> {
         let mut nodes = Vec::new();
-        found(self.walk(from, axis, test, &mut |node| {
+        was_stopped(self.walk(from, axis, test, &mut |node| {
             nodes.push(node);
             Ok(())
         }))?;
@@ -453,18 +453,28 @@ pub fn is_positional(predicate: &Expr) -> bool {
 }
 
 /// A path without steps or predicates: another way to write a variable or an expression of any type.
-enum Bare<'e> {
+enum BarePath<'e> {
     Variable(usize),
     Expression(&'e Expr),
 }
 
-fn bare(path: &Path) -> Option<Bare<'_>> {
+fn bare(path: &Path) -> Option<BarePath<'_>> {
     if !path.steps.is_empty() {
         return None;
     }
     match &path.start {
-        PathStart::Variable(id) => Some(Bare::Variable(id.0 as usize)),
-        PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(Bare::Expression(primary)),
+        PathStart::Variable(id) => Some(BarePath::Variable(id.index())),
+        PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(BarePath::Expression(primary)),
         _ => None,
+    }
+}
+
+/// `boolean()` of a value.
+pub(super) fn truth(value: &Value<'_>) -> bool {
+    match value {
+        Value::Boolean(truth) => *truth,
+        Value::Number(number) => number::is_true(*number),
+        Value::String(text) => !text.is_empty(),
+        Value::Nodes(nodes) => !nodes.is_empty(),
     }
 }

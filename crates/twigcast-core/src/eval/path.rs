@@ -12,7 +12,7 @@ use crate::query::ast::{Axis, Expr, Path, PathStart, Step};
 
 use super::predicates::{Dependence, dependence_of_all};
 use super::steps::Hop;
-use super::{Context, EvalError, Evaluator, Halt, NodeRef, Value, Visit, found};
+use super::{Context, EvalError, Evaluator, Halt, NodeRef, Value, Visit, was_stopped};
 
 /// Longer paths go set-wise, so that the depth of recursion stays small.
 const STREAMED_STEPS_MAX: usize = 48;
@@ -22,8 +22,8 @@ impl<'a> Evaluator<'a> {
     pub(super) fn path_exists(&self, path: &'a Path, context: Context) -> Result<bool, EvalError> {
         let anchor = self.path_anchor(path, context);
         if let Some(anchor) = anchor {
-            let known = self.cache.borrow().existence(path, anchor);
-            if let Some(exists) = known {
+            let cached = self.cache.borrow().existence(path, anchor);
+            if let Some(exists) = cached {
                 return Ok(exists);
             }
         }
@@ -47,9 +47,9 @@ impl<'a> Evaluator<'a> {
         if !self.is_invariant(path) {
             return Ok(None);
         }
-        let known = self.cache.borrow().nodes(path);
-        if known.is_some() {
-            return Ok(known);
+        let cached = self.cache.borrow().nodes(path);
+        if cached.is_some() {
+            return Ok(cached);
         }
         let nodes: Rc<[NodeRef]> = self.find_nodes(path, Context::DOCUMENT)?.into();
         self.cache.borrow_mut().keep_nodes(path, &nodes);
@@ -81,7 +81,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn any_of(&self, expr: &'a Expr, context: Context, visit: Visit<'_>) -> Result<bool, EvalError> {
         match expr {
             Expr::Path(path) => match self.invariant_nodes(path)? {
-                Some(nodes) => found(nodes.iter().try_for_each(|&node| visit(node))),
+                Some(nodes) => was_stopped(nodes.iter().try_for_each(|&node| visit(node))),
                 None => self.any_of_path(path, context, visit),
             },
             Expr::Union(operands) => {
@@ -92,7 +92,7 @@ impl<'a> Evaluator<'a> {
                 }
                 Ok(false)
             }
-            _ => found(self.nodes(expr, context)?.into_iter().try_for_each(visit)),
+            _ => was_stopped(self.nodes(expr, context)?.into_iter().try_for_each(visit)),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> Evaluator<'a> {
         if let Some(nodes) = self.invariant_nodes(path)? {
             return Ok(nodes.len());
         }
-        if let Some(count) = self.known_count(path, context)? {
+        if let Some(count) = self.counted_without_nodes(path, context)? {
             return Ok(count);
         }
         if self.exists_in_table(path, context)? == Some(false) {
@@ -131,7 +131,7 @@ impl<'a> Evaluator<'a> {
             return Ok(start.len());
         }
         let mut count = 0;
-        found(self.take_steps(&path.steps, start, &mut |_| {
+        was_stopped(self.take_steps(&path.steps, start, &mut |_| {
             count += 1;
             if count >= enough { Err(Halt::Found) } else { Ok(()) }
         }))?;
@@ -164,7 +164,7 @@ impl<'a> Evaluator<'a> {
         match &path.start {
             PathStart::Root => Ok(vec![NodeRef::Node(0)]),
             PathStart::Context => Ok(vec![context.node]),
-            PathStart::Variable(id) => match &self.variables[id.0 as usize] {
+            PathStart::Variable(id) => match &self.variables[id.index()] {
                 Value::Nodes(nodes) => Ok(nodes.clone()),
                 Value::Boolean(_) | Value::Number(_) | Value::String(_) => Err(EvalError::NotANodeSet),
             },
@@ -193,9 +193,9 @@ impl<'a> Evaluator<'a> {
     /// Visit what steps select from one node until `visit` has what it wanted; returns whether it had.
     pub(super) fn steps_reach(&self, steps: &'a [Step], from: NodeRef, visit: Visit<'_>) -> Result<bool, EvalError> {
         if is_streamable(steps) {
-            found(self.stream(steps, from, false, &mut Coverage::default(), visit))
+            was_stopped(self.stream(steps, from, false, &mut Coverage::default(), visit))
         } else {
-            found(self.take_steps(steps, vec![from], visit))
+            was_stopped(self.take_steps(steps, vec![from], visit))
         }
     }
 
@@ -203,7 +203,7 @@ impl<'a> Evaluator<'a> {
         match start {
             [] => Ok(false),
             &[only] => self.steps_reach(steps, only, visit),
-            several => found(self.take_steps(steps, several.to_vec(), visit)),
+            several => was_stopped(self.take_steps(steps, several.to_vec(), visit)),
         }
     }
 

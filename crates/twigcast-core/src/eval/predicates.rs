@@ -1,8 +1,9 @@
 //! What a predicate depends on, decided from its form: whether positions matter, and from which position on it fails.
 
 use crate::query::ast::{Axis, CompareOp, Expr, Function, PathStart};
+use crate::query::functions::ExprType;
 
-use super::{Bare, Context, EvalError, Evaluator, NodeRef, Value, bare};
+use super::{BarePath, Context, EvalError, Evaluator, NodeRef, Value, bare};
 
 /// What the truth of a predicate depends on besides the node. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,15 +16,6 @@ pub(super) enum Dependence {
     Size,
 }
 
-/// The type of an expression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
-    Boolean,
-    Number,
-    String,
-    Nodes,
-}
-
 /// What a list of predicates depends on.
 pub(super) fn dependence_of_all(predicates: &[Expr]) -> Dependence {
     predicates.iter().map(predicate_dependence).max().unwrap_or(Dependence::Node)
@@ -34,7 +26,7 @@ pub(super) fn predicate_dependence(predicate: &Expr) -> Dependence {
     let own = dependence(predicate);
     match predicate {
         Expr::Number(_) | Expr::Arithmetic { .. } | Expr::Negate(_) => own.max(Dependence::Position),
-        Expr::Call { function, .. } if function_type(*function) == Type::Number => own.max(Dependence::Position),
+        Expr::Call { function, .. } if function_type(*function) == ExprType::Number => own.max(Dependence::Position),
         // A variable or an expression in parentheses may be a number.
         Expr::Path(path) if bare(path).is_some() => own.max(Dependence::Position),
         _ => own,
@@ -103,13 +95,13 @@ fn is_position(expr: &Expr) -> bool {
 }
 
 /// The type that a function returns.
-pub(super) fn function_type(function: Function) -> Type {
+pub(super) fn function_type(function: Function) -> ExprType {
     use Function as F;
     match function {
         F::Last | F::Position | F::Count | F::StringLength | F::Number | F::Sum | F::Floor | F::Ceiling | F::Round => {
-            Type::Number
+            ExprType::Number
         }
-        F::Id => Type::Nodes,
+        F::Id => ExprType::NodeSet,
         F::LocalName
         | F::NamespaceUri
         | F::Name
@@ -119,8 +111,8 @@ pub(super) fn function_type(function: Function) -> Type {
         | F::SubstringAfter
         | F::Substring
         | F::NormalizeSpace
-        | F::Translate => Type::String,
-        F::StartsWith | F::Contains | F::Boolean | F::Not | F::True | F::False | F::Lang => Type::Boolean,
+        | F::Translate => ExprType::String,
+        F::StartsWith | F::Contains | F::Boolean | F::Not | F::True | F::False | F::Lang => ExprType::Boolean,
     }
 }
 
@@ -145,21 +137,21 @@ fn is_costly(predicate: &Expr) -> bool {
 
 impl<'a> Evaluator<'a> {
     /// The type of an expression; that of a variable is the type of its value.
-    pub(super) fn type_of(&self, expr: &Expr) -> Type {
+    pub(super) fn type_of(&self, expr: &Expr) -> ExprType {
         match expr {
-            Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => Type::Boolean,
-            Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => Type::Number,
-            Expr::Literal(_) => Type::String,
-            Expr::Union(_) => Type::Nodes,
+            Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => ExprType::Boolean,
+            Expr::Arithmetic { .. } | Expr::Negate(_) | Expr::Number(_) => ExprType::Number,
+            Expr::Literal(_) => ExprType::String,
+            Expr::Union(_) => ExprType::NodeSet,
             Expr::Call { function, .. } => function_type(*function),
             Expr::Path(path) => match bare(path) {
-                None => Type::Nodes,
-                Some(Bare::Expression(primary)) => self.type_of(primary),
-                Some(Bare::Variable(variable)) => match self.variables[variable] {
-                    Value::Boolean(_) => Type::Boolean,
-                    Value::Number(_) => Type::Number,
-                    Value::String(_) => Type::String,
-                    Value::Nodes(_) => Type::Nodes,
+                None => ExprType::NodeSet,
+                Some(BarePath::Expression(primary)) => self.type_of(primary),
+                Some(BarePath::Variable(variable)) => match self.variables[variable] {
+                    Value::Boolean(_) => ExprType::Boolean,
+                    Value::Number(_) => ExprType::Number,
+                    Value::String(_) => ExprType::String,
+                    Value::Nodes(_) => ExprType::NodeSet,
                 },
             },
         }
@@ -169,7 +161,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn predicate(&self, predicate: &'a Expr, context: Context) -> Result<bool, EvalError> {
         let nesting = self.nesting.get();
         self.nesting.set(nesting + 1);
-        let holds = if self.type_of(predicate) == Type::Number {
+        let holds = if self.type_of(predicate) == ExprType::Number {
             self.number(predicate, context).map(|number| number == f64::from(context.position))
         } else if self.is_expensive() && is_costly(predicate) && dependence(predicate) == Dependence::Node {
             match self.common_truth(predicate, context) {
@@ -190,8 +182,8 @@ impl<'a> Evaluator<'a> {
     ///
     /// `anchor`: the node whose it is.
     pub(super) fn remembered(&self, predicate: &'a Expr, context: Context, anchor: NodeRef) -> Result<bool, EvalError> {
-        let known = self.cache.borrow().predicate(predicate, anchor);
-        if let Some(holds) = known {
+        let cached = self.cache.borrow().predicate(predicate, anchor);
+        if let Some(holds) = cached {
             return Ok(holds);
         }
         let holds = self.boolean(predicate, context)?;

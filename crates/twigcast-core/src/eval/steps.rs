@@ -8,7 +8,7 @@ use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Step};
 
 use super::predicates::{Dependence, dependence_of_all, is_last, position_limit, predicate_dependence};
-use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, found};
+use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
 const COUNTERS_MAX: usize = 8;
@@ -328,7 +328,7 @@ impl<'a> Evaluator<'a> {
     /// The nodes of a walk, in document order.
     pub(super) fn collect(&self, walk: impl FnOnce(Visit<'_>) -> Result<(), Halt>) -> Result<Vec<NodeRef>, EvalError> {
         let mut nodes = Vec::new();
-        found(walk(&mut |node| {
+        was_stopped(walk(&mut |node| {
             nodes.push(node);
             Ok(())
         }))?;
@@ -352,8 +352,8 @@ impl<'a> Evaluator<'a> {
         if independent == step.predicates.len() {
             return Ok(true);
         }
-        let known = self.cache.borrow().children(step, parent);
-        let selected = match known {
+        let cached = self.cache.borrow().children(step, parent);
+        let selected = match cached {
             Some(selected) => selected,
             None => {
                 let dependence = dependence_of_all(&step.predicates);

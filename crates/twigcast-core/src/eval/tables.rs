@@ -13,7 +13,7 @@
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Path, PathStart, Step};
 
-use super::bits::Bits;
+use super::bits::NodeBits;
 use super::predicates::{Dependence, dependence_of_all};
 use super::steps::Hop;
 use super::{Context, EvalError, Evaluator, NodeRef};
@@ -23,7 +23,7 @@ const SHARE: u64 = 4;
 
 /// What the numbers of a table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Domain {
+pub(super) enum TableDomain {
     /// Tree nodes.
     Tree,
     /// Attributes.
@@ -32,7 +32,7 @@ pub(super) enum Domain {
 
 /// What a table says of an expression, which has a place by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Question {
+pub(super) enum TableQuestion {
     /// Whether it leads to any node.
     Existence(*const ()),
     /// Whether it leads to a node with what it is compared with.
@@ -40,7 +40,7 @@ pub(super) enum Question {
 }
 
 /// What is asked of the nodes that a path leads to.
-pub(super) type Target<'t> = &'t mut dyn FnMut(NodeRef) -> Result<bool, EvalError>;
+pub(super) type PathTarget<'t> = &'t mut dyn FnMut(NodeRef) -> Result<bool, EvalError>;
 
 impl<'a> Evaluator<'a> {
     /// Is the query at work so expensive that a walk through the whole message is little beside?
@@ -54,8 +54,8 @@ impl<'a> Evaluator<'a> {
         if !self.is_worth_tables() || !path_multiplies(path) {
             return Ok(None);
         }
-        let question = Question::Existence(std::ptr::from_ref(path).cast());
-        self.look_in_table(question, context.node, |domain| self.path_sources(path, domain, &mut |_| Ok(true)))
+        let question = TableQuestion::Existence(std::ptr::from_ref(path).cast());
+        self.value_in_table(question, context.node, |domain| self.path_sources(path, domain, &mut |_| Ok(true)))
     }
 
     /// Does a node-set hold a node that satisfies `target`, which is the same each time? Nothing if there is no table of
@@ -64,33 +64,33 @@ impl<'a> Evaluator<'a> {
         &self,
         set: &'a Expr,
         context: Context,
-        target: Target<'_>,
+        target: PathTarget<'_>,
     ) -> Result<Option<bool>, EvalError> {
         if !self.is_worth_tables() || !set_multiplies(set) {
             return Ok(None);
         }
-        let question = Question::Comparison(std::ptr::from_ref(set).cast());
-        self.look_in_table(question, context.node, |domain| self.sources(set, domain, target))
+        let question = TableQuestion::Comparison(std::ptr::from_ref(set).cast());
+        self.value_in_table(question, context.node, |domain| self.sources(set, domain, target))
     }
 
-    fn look_in_table(
+    fn value_in_table(
         &self,
-        question: Question,
+        question: TableQuestion,
         node: NodeRef,
-        make: impl FnOnce(Domain) -> Result<Option<Bits>, EvalError>,
+        build: impl FnOnce(TableDomain) -> Result<Option<NodeBits>, EvalError>,
     ) -> Result<Option<bool>, EvalError> {
         let (domain, number) = match node {
-            NodeRef::Node(id) => (Domain::Tree, id),
-            NodeRef::Attribute(attribute) => (Domain::Attributes, attribute),
+            NodeRef::Node(id) => (TableDomain::Tree, id),
+            NodeRef::Attribute(attribute) => (TableDomain::Attributes, attribute),
             NodeRef::Namespace { .. } => return Ok(None),
         };
-        if let Some(known) = self.cache.borrow().in_table((question, domain), number) {
-            return Ok(known);
+        if let Some(cached) = self.cache.borrow().in_table((question, domain), number) {
+            return Ok(cached);
         }
         if !self.cache.borrow_mut().admit_bytes(self.bound(domain) / 8) {
             return Ok(None);
         }
-        let table = self.within_share(|| make(domain))?.flatten();
+        let table = self.within_share(|| build(domain))?.flatten();
         let holds = table.as_ref().map(|table| table.contains(number));
         self.cache.borrow_mut().keep_table((question, domain), table);
         Ok(holds)
@@ -112,19 +112,24 @@ impl<'a> Evaluator<'a> {
     }
 
     /// One past the largest number of a domain.
-    fn bound(&self, domain: Domain) -> usize {
+    fn bound(&self, domain: TableDomain) -> usize {
         match domain {
-            Domain::Tree => self.message.document.nodes.len(),
-            Domain::Attributes => self.message.document.attributes.len(),
+            TableDomain::Tree => self.message.document.nodes.len(),
+            TableDomain::Attributes => self.message.document.attributes.len(),
         }
     }
 
     /// The nodes from which an expression leads to a target; nothing if that cannot be taken backwards.
-    fn sources(&self, set: &'a Expr, domain: Domain, target: Target<'_>) -> Result<Option<Bits>, EvalError> {
+    fn sources(
+        &self,
+        set: &'a Expr,
+        domain: TableDomain,
+        target: PathTarget<'_>,
+    ) -> Result<Option<NodeBits>, EvalError> {
         match set {
             Expr::Path(path) => self.path_sources(path, domain, target),
             Expr::Union(operands) => {
-                let mut all = Bits::new(self.bound(domain));
+                let mut all = NodeBits::new(self.bound(domain));
                 for operand in operands {
                     match self.sources(operand, domain, target)? {
                         Some(sources) => all.insert_all(&sources),
@@ -137,7 +142,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn path_sources(&self, path: &'a Path, domain: Domain, target: Target<'_>) -> Result<Option<Bits>, EvalError> {
+    fn path_sources(
+        &self,
+        path: &'a Path,
+        domain: TableDomain,
+        target: PathTarget<'_>,
+    ) -> Result<Option<NodeBits>, EvalError> {
         match &path.start {
             PathStart::Context => self.step_sources(&path.steps, domain, target),
             PathStart::Filter { primary, predicates } if dependence_of_all(predicates) == Dependence::Node => {
@@ -145,7 +155,7 @@ impl<'a> Evaluator<'a> {
                     return self
                         .sources(primary, domain, &mut |node| Ok(self.all_hold(predicates, node)? && target(node)?));
                 }
-                let Some(inner) = self.step_sources(&path.steps, Domain::Tree, target)? else { return Ok(None) };
+                let Some(inner) = self.step_sources(&path.steps, TableDomain::Tree, target)? else { return Ok(None) };
                 let mut only_tree = true;
                 let sources = self.sources(primary, domain, &mut |node| match node {
                     NodeRef::Node(id) => Ok(inner.contains(id) && self.all_hold(predicates, node)?),
@@ -162,9 +172,14 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes from which steps lead to a target.
-    fn step_sources(&self, steps: &'a [Step], domain: Domain, target: Target<'_>) -> Result<Option<Bits>, EvalError> {
+    fn step_sources(
+        &self,
+        steps: &'a [Step],
+        domain: TableDomain,
+        target: PathTarget<'_>,
+    ) -> Result<Option<NodeBits>, EvalError> {
         let Some(hops) = reversible(steps, domain) else { return Ok(None) };
-        let mut reached: Option<Bits> = None;
+        let mut reached: Option<NodeBits> = None;
         for (hop, contexts) in hops.iter().rev() {
             let passing = self.passing(hop, reached.as_ref(), target)?;
             reached = Some(self.contexts_of(hop, *contexts, &passing)?);
@@ -176,9 +191,9 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes of a domain that satisfy a target.
-    fn satisfying(&self, domain: Domain, target: Target<'_>) -> Result<Bits, EvalError> {
+    fn satisfying(&self, domain: TableDomain, target: PathTarget<'_>) -> Result<NodeBits, EvalError> {
         let bound = self.bound(domain);
-        let mut all = Bits::new(bound);
+        let mut all = NodeBits::new(bound);
         self.charge(bound as u64)?;
         for number in 0..bound as u32 {
             if target(domain.node(number))? {
@@ -190,17 +205,24 @@ impl<'a> Evaluator<'a> {
 
     /// The nodes that pass the test and the predicates of a hop, and from which it goes on: all that `reached` holds or, at
     /// the last hop, that satisfy the target.
-    fn passing(&self, hop: &Hop<'a>, reached: Option<&Bits>, target: Target<'_>) -> Result<Bits, EvalError> {
+    fn passing(
+        &self,
+        hop: &Hop<'a>,
+        reached: Option<&NodeBits>,
+        target: PathTarget<'_>,
+    ) -> Result<NodeBits, EvalError> {
         let document = self.message.document;
-        let domain = if hop.axis == Axis::Attribute { Domain::Attributes } else { Domain::Tree };
+        let domain = if hop.axis == Axis::Attribute { TableDomain::Attributes } else { TableDomain::Tree };
         let bound = self.bound(domain);
-        let mut passing = Bits::new(bound);
+        let mut passing = NodeBits::new(bound);
         self.charge(bound as u64)?;
         for number in 0..bound as u32 {
             let passes = match (domain, &hop.step.test) {
-                (Domain::Tree, test) => self.node_passes(test, number),
-                (Domain::Attributes, NodeTest::Name(name)) => name.accepts(document.attributes[number as usize].name),
-                (Domain::Attributes, test) => *test == NodeTest::Node,
+                (TableDomain::Tree, test) => self.node_passes(test, number),
+                (TableDomain::Attributes, NodeTest::Name(name)) => {
+                    name.accepts(document.attributes[number as usize].name)
+                }
+                (TableDomain::Attributes, test) => *test == NodeTest::Node,
             };
             if !passes || reached.is_some_and(|reached| !reached.contains(number)) {
                 continue;
@@ -214,9 +236,9 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The context nodes from which an axis leads to a node of a set.
-    fn contexts_of(&self, hop: &Hop<'a>, domain: Domain, to: &Bits) -> Result<Bits, EvalError> {
+    fn contexts_of(&self, hop: &Hop<'a>, domain: TableDomain, to: &NodeBits) -> Result<NodeBits, EvalError> {
         self.charge(self.bound(domain) as u64)?;
-        if domain == Domain::Attributes {
+        if domain == TableDomain::Attributes {
             return Ok(self.attributes_before(hop.axis, to));
         }
         let contexts = match hop.axis {
@@ -231,21 +253,21 @@ impl<'a> Evaluator<'a> {
             Axis::Parent | Axis::Ancestor | Axis::AncestorOrSelf => self.below(hop.axis, to),
             Axis::Following | Axis::Preceding => self.beside(hop.axis, to),
             Axis::FollowingSibling | Axis::PrecedingSibling => self.siblings(hop.axis, to),
-            Axis::Namespace => Bits::new(self.bound(domain)),
+            Axis::Namespace => NodeBits::new(self.bound(domain)),
         };
         Ok(contexts)
     }
 
-    fn owners(&self, attributes: &Bits) -> Bits {
+    fn owners(&self, attributes: &NodeBits) -> NodeBits {
         let document = self.message.document;
-        let mut owners = Bits::new(document.nodes.len());
+        let mut owners = NodeBits::new(document.nodes.len());
         attributes.iter().for_each(|attribute| owners.insert(document.attributes[attribute as usize].owner));
         owners
     }
 
     /// The parents of nodes.
-    fn parents(&self, nodes: &Bits) -> Bits {
-        let mut parents = Bits::new(self.bound(Domain::Tree));
+    fn parents(&self, nodes: &NodeBits) -> NodeBits {
+        let mut parents = NodeBits::new(self.bound(TableDomain::Tree));
         for node in nodes.iter() {
             // The document node has none, and its number is none of the set's.
             parents.insert(self.message.document.nodes[node as usize].parent);
@@ -254,7 +276,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Nodes and all their ancestors.
-    fn all_above(&self, nodes: &Bits) -> Bits {
+    fn all_above(&self, nodes: &NodeBits) -> NodeBits {
         let mut all = nodes.clone();
         for node in nodes.iter() {
             let mut up = self.message.document.nodes[node as usize].parent;
@@ -267,8 +289,8 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes whose parent or one of whose ancestors is in a set.
-    fn below(&self, axis: Axis, nodes: &Bits) -> Bits {
-        let mut below = Bits::new(self.bound(Domain::Tree));
+    fn below(&self, axis: Axis, nodes: &NodeBits) -> NodeBits {
+        let mut below = NodeBits::new(self.bound(TableDomain::Tree));
         for (id, node) in (0..).zip(&self.message.document.nodes) {
             let is_below = node.parent != NO_NODE
                 && (nodes.contains(node.parent) || axis != Axis::Parent && below.contains(node.parent));
@@ -280,10 +302,10 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes that a node of a set follows or precedes in the message.
-    fn beside(&self, axis: Axis, nodes: &Bits) -> Bits {
+    fn beside(&self, axis: Axis, nodes: &NodeBits) -> NodeBits {
         let all = &self.message.document.nodes;
         let (last, first_end) = self.reach(nodes);
-        let mut beside = Bits::new(all.len());
+        let mut beside = NodeBits::new(all.len());
         for (id, node) in (0..).zip(all) {
             let is_beside = if axis == Axis::Following { last >= node.end } else { first_end <= id };
             if is_beside {
@@ -294,7 +316,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Where the last node of a set is (0: there is none), and where the first of them to end does.
-    fn reach(&self, nodes: &Bits) -> (NodeId, NodeId) {
+    fn reach(&self, nodes: &NodeBits) -> (NodeId, NodeId) {
         let all = &self.message.document.nodes;
         nodes
             .iter()
@@ -302,7 +324,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The nodes that a sibling in a set follows or precedes.
-    fn siblings(&self, axis: Axis, nodes: &Bits) -> Bits {
+    fn siblings(&self, axis: Axis, nodes: &NodeBits) -> NodeBits {
         let all = &self.message.document.nodes;
         let is_following = axis == Axis::FollowingSibling;
         // The first or the last child in the set, by parent.
@@ -313,7 +335,7 @@ impl<'a> Evaluator<'a> {
                 extreme[parent as usize] = node;
             }
         }
-        let mut siblings = Bits::new(all.len());
+        let mut siblings = NodeBits::new(all.len());
         for (id, node) in (0..).zip(all).skip(1) {
             let extreme = extreme[node.parent as usize];
             if extreme != NO_NODE && (if is_following { extreme > id } else { extreme < id }) {
@@ -324,11 +346,11 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The attributes from which a reverse axis, or `following`, leads to a node of a set.
-    fn attributes_before(&self, axis: Axis, to: &Bits) -> Bits {
+    fn attributes_before(&self, axis: Axis, to: &NodeBits) -> NodeBits {
         let document = self.message.document;
         let above = (axis != Axis::Parent).then(|| self.below(Axis::AncestorOrSelf, to));
         let (last, first_end) = self.reach(to);
-        let mut before = Bits::new(document.attributes.len());
+        let mut before = NodeBits::new(document.attributes.len());
         for (number, attribute) in (0..).zip(&document.attributes) {
             let owner = attribute.owner;
             let leads = match axis {
@@ -345,7 +367,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-impl Domain {
+impl TableDomain {
     fn node(self, number: u32) -> NodeRef {
         match self {
             Self::Tree => NodeRef::Node(number),
@@ -375,7 +397,7 @@ fn set_multiplies(set: &Expr) -> bool {
 }
 
 /// The hops of steps that can be taken backwards, each with what it is taken from.
-fn reversible(steps: &[Step], domain: Domain) -> Option<Vec<(Hop<'_>, Domain)>> {
+fn reversible(steps: &[Step], domain: TableDomain) -> Option<Vec<(Hop<'_>, TableDomain)>> {
     let mut hops = Vec::new();
     let (mut rest, mut from) = (steps, domain);
     while let Some((hop, after)) = Hop::first(rest) {
@@ -388,12 +410,12 @@ fn reversible(steps: &[Step], domain: Domain) -> Option<Vec<(Hop<'_>, Domain)>> 
         if hop.dependence != Dependence::Node
             || hop.axis == Axis::Namespace
             || hop.from_descendants && !is_attribute
-            || from == Domain::Attributes && !leaves_attributes
+            || from == TableDomain::Attributes && !leaves_attributes
         {
             return None;
         }
         hops.push((hop, from));
-        from = if is_attribute { Domain::Attributes } else { Domain::Tree };
+        from = if is_attribute { TableDomain::Attributes } else { TableDomain::Tree };
         rest = after;
     }
     Some(hops)

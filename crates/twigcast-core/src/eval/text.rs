@@ -4,13 +4,14 @@
 
 use std::borrow::Cow;
 
-use crate::document::{Attribute, NamespaceDeclaration, NodeId, NodeKind, Span};
+use crate::document::{Attribute, ByteRange, NamespaceDeclaration, NodeId, NodeKind};
 use crate::query::ast::{Expr, Function};
 use crate::vocabulary::{NamespaceId, XML_NAMESPACE};
 
 use super::node::XML_DECLARATION;
-use super::texts::{Range, Texts};
-use super::{Bare, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare, number};
+use super::texts::{MessageText, TextRange};
+use super::{BarePath, Context, EXPENSIVE_MIN, EvalError, Evaluator, NodeRef, Value, bare};
+use crate::util::number;
 
 /// Bytes of text whose handling counts as one visit.
 const BYTES_PER_VISIT: usize = 64;
@@ -26,14 +27,14 @@ const TEXT_LONG: u32 = 1 << 12;
 const OCCURRENCES_COST: usize = 1 << 24;
 
 /// A text that is only looked at.
-pub(super) struct Reading<'e> {
+pub(super) struct BorrowedText<'e> {
     /// What it says.
     pub(super) text: Cow<'e, str>,
     /// Where it is in all of the message's text, if it was read from there.
-    pub(super) range: Option<Range>,
+    pub(super) range: Option<TextRange>,
 }
 
-impl<'e> From<Cow<'e, str>> for Reading<'e> {
+impl<'e> From<Cow<'e, str>> for BorrowedText<'e> {
     fn from(text: Cow<'e, str>) -> Self {
         Self { text, range: None }
     }
@@ -46,7 +47,7 @@ pub(crate) fn visits_of(text: &str) -> u64 {
 
 impl<'a> Evaluator<'a> {
     /// The text that a span of the message covers.
-    fn slice(&self, span: Span) -> &'a str {
+    fn slice(&self, span: ByteRange) -> &'a str {
         // The scanner accepts only UTF-8, and spans end at markup.
         std::str::from_utf8(span.of(self.message.source)).unwrap_or_default()
     }
@@ -86,7 +87,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The text of the message in one piece, once the query at work has looked at as many nodes as there are.
-    pub(super) fn texts(&self) -> Result<Option<&Texts>, EvalError> {
+    pub(super) fn texts(&self) -> Result<Option<&MessageText>, EvalError> {
         if let Some(texts) = self.texts.get() {
             return Ok(texts.as_ref());
         }
@@ -100,17 +101,17 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The same, made now if it was not before.
-    pub(super) fn texts_now(&self) -> Option<&Texts> {
+    pub(super) fn texts_now(&self) -> Option<&MessageText> {
         let make = || {
-            let fits = self.cache.borrow_mut().admit_bytes(Texts::bytes_at_most(self.message));
-            fits.then(|| Texts::new(self.message))
+            let fits = self.cache.borrow_mut().admit_bytes(MessageText::bytes_at_most(self.message));
+            fits.then(|| MessageText::new(self.message))
         };
         self.texts.get_or_init(make).as_ref()
     }
 
     /// Where the string-value of an element or the document node is in the text of the message. Nothing if it is read as
     /// fast from the message itself.
-    fn in_texts(&self, id: NodeId) -> Result<Option<(&Texts, Range)>, EvalError> {
+    fn in_texts(&self, id: NodeId) -> Result<Option<(&MessageText, TextRange)>, EvalError> {
         let node = &self.message.document.nodes[id as usize];
         let is_long = node.span.end - node.span.start >= TEXT_LONG;
         if node.end - id <= DESCENDANTS_FEW && !(is_long && self.texts.get().is_some()) {
@@ -122,26 +123,26 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The string-value of a node, to be looked at only: whoever does that counts what is looked at.
-    pub(super) fn reading(&self, node: NodeRef) -> Result<Reading<'_>, EvalError> {
+    pub(super) fn reading(&self, node: NodeRef) -> Result<BorrowedText<'_>, EvalError> {
         if let NodeRef::Node(id) = node
             && matches!(self.message.document.nodes[id as usize].kind, NodeKind::Document | NodeKind::Element)
             && let Some((texts, range)) = self.in_texts(id)?
         {
-            return Ok(Reading { text: Cow::Borrowed(texts.slice(range.clone())), range: Some(range) });
+            return Ok(BorrowedText { text: Cow::Borrowed(texts.slice(range.clone())), range: Some(range) });
         }
         Ok(self.string_value(node)?.into())
     }
 
     /// The string-value of a node, all of which is looked at: to hash a long text takes its time.
     pub(super) fn whole_reading(&self, node: NodeRef) -> Result<Cow<'_, str>, EvalError> {
-        let Reading { text, range } = self.reading(node)?;
+        let BorrowedText { text, range } = self.reading(node)?;
         self.charge_text(range.map_or(0, |range| range.len()))?;
         Ok(text)
     }
 
     /// The same, unless it is longer than so many bytes.
     pub(super) fn short_reading(&self, node: NodeRef, longest: usize) -> Result<Option<Cow<'_, str>>, EvalError> {
-        let Reading { text, range } = self.reading(node)?;
+        let BorrowedText { text, range } = self.reading(node)?;
         if text.len() > longest {
             return Ok(None);
         }
@@ -150,7 +151,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// `string()` of an expression, to be looked at only.
-    pub(super) fn text(&self, expr: &'a Expr, context: Context) -> Result<Reading<'_>, EvalError> {
+    pub(super) fn text(&self, expr: &'a Expr, context: Context) -> Result<BorrowedText<'_>, EvalError> {
         let first = match expr {
             Expr::Call { function: Function::String, arguments } => match arguments.first() {
                 Some(argument) => return self.text(argument, context),
@@ -158,8 +159,8 @@ impl<'a> Evaluator<'a> {
             },
             Expr::Path(path) => match bare(path) {
                 None => self.path_first(path, context)?,
-                Some(Bare::Expression(primary)) => return self.text(primary, context),
-                Some(Bare::Variable(variable)) => match &self.variables[variable] {
+                Some(BarePath::Expression(primary)) => return self.text(primary, context),
+                Some(BarePath::Variable(variable)) => match &self.variables[variable] {
                     Value::Nodes(nodes) => nodes.first().copied(),
                     _ => return Ok(self.string(expr, context)?.into()),
                 },
@@ -171,7 +172,7 @@ impl<'a> Evaluator<'a> {
 
     /// `number()` of a node's string-value.
     pub(super) fn number_value(&self, node: NodeRef) -> Result<f64, EvalError> {
-        let Reading { text, range } = self.reading(node)?;
+        let BorrowedText { text, range } = self.reading(node)?;
         if range.is_none() {
             return Ok(number::parse(&text));
         }
@@ -187,53 +188,58 @@ impl<'a> Evaluator<'a> {
 
     /// Does a text contain another one, which the query gives as `part`? Where it occurs in the message is remembered, if
     /// many overlapping parts of that are asked.
-    pub(super) fn contains(&self, reading: &Reading<'_>, part: &'a Expr, wanted: &str) -> Result<bool, EvalError> {
+    pub(super) fn contains(
+        &self,
+        reading: &BorrowedText<'_>,
+        part: &'a Expr,
+        expected: &str,
+    ) -> Result<bool, EvalError> {
         let Some(range) = &reading.range else {
             self.note_search(reading.text.len());
-            return Ok(reading.text.contains(wanted));
+            return Ok(reading.text.contains(expected));
         };
-        let is_fixed = matches!(part, Expr::Literal(_)) && !wanted.is_empty();
+        let is_fixed = matches!(part, Expr::Literal(_)) && !expected.is_empty();
         if is_fixed
             && self.is_worth_tables()
             && let Some(texts) = self.texts()?
         {
-            let known = self.cache.borrow().occurs_within(part, range, wanted.len());
-            if let Some(Some(occurs)) = known {
+            let cached = self.cache.borrow().occurs_within(part, range, expected.len());
+            if let Some(Some(occurs)) = cached {
                 return Ok(occurs);
             }
             // Once or twice, it is found faster than all its occurrences.
-            if known.is_none() && self.cache.borrow_mut().is_asked_often(part) {
-                let most = OCCURRENCES_COST / (wanted.len() + BYTES_PER_VISIT);
-                let found = texts.occurrences(wanted, most);
+            if cached.is_none() && self.cache.borrow_mut().is_frequent(part) {
+                let most = OCCURRENCES_COST / (expected.len() + BYTES_PER_VISIT);
+                let result = texts.occurrences(expected, most);
                 self.charge_text(texts.bytes())?;
-                self.charge(found.as_ref().map_or(most, |found| found.len()) as u64)?;
+                self.charge(result.as_ref().map_or(most, |result| result.len()) as u64)?;
                 let mut cache = self.cache.borrow_mut();
-                cache.keep_occurrences(part, found);
-                if let Some(Some(occurs)) = cache.occurs_within(part, range, wanted.len()) {
+                cache.keep_occurrences(part, result);
+                if let Some(Some(occurs)) = cache.occurs_within(part, range, expected.len()) {
                     return Ok(occurs);
                 }
             }
         }
         self.charge_text(reading.text.len())?;
         self.note_search(reading.text.len());
-        Ok(reading.text.contains(wanted))
+        Ok(reading.text.contains(expected))
     }
 
     /// Does a node have this string-value? Compares piece by piece, so that a large subtree is left at the first
     /// difference.
-    pub(super) fn has_value(&self, node: NodeRef, wanted: &str) -> Result<bool, EvalError> {
+    pub(super) fn has_value(&self, node: NodeRef, expected: &str) -> Result<bool, EvalError> {
         let NodeRef::Node(id) = node else {
-            return Ok(self.string_value(node)? == wanted);
+            return Ok(self.string_value(node)? == expected);
         };
         let nodes = &self.message.document.nodes;
         if !matches!(nodes[id as usize].kind, NodeKind::Element | NodeKind::Document) {
-            return Ok(self.string_value(node)? == wanted);
+            return Ok(self.string_value(node)? == expected);
         }
         if let Some((texts, range)) = self.in_texts(id)? {
-            self.charge_text(wanted.len().min(range.len()))?;
-            return Ok(texts.slice(range) == wanted);
+            self.charge_text(expected.len().min(range.len()))?;
+            return Ok(texts.slice(range) == expected);
         }
-        let mut rest = wanted.as_bytes();
+        let mut rest = expected.as_bytes();
         let mut visited = 0;
         let mut equal = true;
         for descendant in id + 1..nodes[id as usize].end {
@@ -256,7 +262,7 @@ impl<'a> Evaluator<'a> {
             }
         }
         self.charge(visited)?;
-        self.charge_text(wanted.len() - rest.len())?;
+        self.charge_text(expected.len() - rest.len())?;
         Ok(equal && rest.is_empty())
     }
 

@@ -12,7 +12,7 @@ const STRIDE: usize = 256;
 
 /// The text of a message.
 #[derive(Debug)]
-pub(super) struct Texts {
+pub(super) struct MessageText {
     text: String,
     /// Where the text of each node starts, and where all text ends.
     starts: Box<[u32]>,
@@ -21,9 +21,9 @@ pub(super) struct Texts {
 }
 
 /// A slice of the text.
-pub(super) type Range = std::ops::Range<usize>;
+pub(super) type TextRange = std::ops::Range<usize>;
 
-impl Texts {
+impl MessageText {
     /// Bytes that the text of a message may take at most.
     pub(super) fn bytes_at_most(message: Message<'_>) -> usize {
         message.source.len() + size_of::<u32>() * (message.document.nodes.len() + 1 + message.source.len() / STRIDE)
@@ -51,7 +51,7 @@ impl Texts {
     }
 
     /// Where the string-value of an element or the document node is.
-    pub(super) fn range(&self, document: &Document, node: NodeId) -> Range {
+    pub(super) fn range(&self, document: &Document, node: NodeId) -> TextRange {
         let end = document.nodes[node as usize].end;
         self.starts[node as usize] as usize..self.starts[end as usize] as usize
     }
@@ -62,12 +62,12 @@ impl Texts {
     }
 
     /// A slice of the text.
-    pub(super) fn slice(&self, range: Range) -> &str {
+    pub(super) fn slice(&self, range: TextRange) -> &str {
         &self.text[range]
     }
 
     /// How many characters a slice has.
-    pub(super) fn count(&self, range: Range) -> usize {
+    pub(super) fn count(&self, range: TextRange) -> usize {
         if self.characters.is_empty() {
             range.len()
         } else {
@@ -83,16 +83,16 @@ impl Texts {
     /// Where in the text a part of it occurs, also where occurrences overlap; nothing if there are more than `most`.
     pub(super) fn occurrences(&self, part: &str, most: usize) -> Option<Box<[u32]>> {
         let finder = memmem::Finder::new(part);
-        let mut found = Vec::new();
+        let mut matches = Vec::new();
         let mut from = 0;
         while let Some(at) = self.text.as_bytes().get(from..).and_then(|rest| finder.find(rest)) {
-            if found.len() == most {
+            if matches.len() == most {
                 return None;
             }
-            found.push((from + at) as u32);
+            matches.push((from + at) as u32);
             from += at + 1;
         }
-        Some(found.into())
+        Some(matches.into())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Comparisons that fail by little.
 
 use crate::document::NodeKind;
-use crate::eval::{EvalError, Evaluator, NodeRef, Value, number};
+use crate::eval::{EvalError, Evaluator, NodeRef, Value};
 use crate::query::ast::CompareOp;
+use crate::util::number;
 
-use super::place::{place, shortened};
+use super::location::{location, shortened};
 use super::report::{Hint, HintKind};
 
 /// Values that are looked at for near misses.
@@ -22,9 +23,9 @@ pub(super) fn hints(
     for &node in nodes.iter().take(VALUES_MAX) {
         let value = evaluator.string_value(node)?;
         let miss = match (op, constant) {
-            (CompareOp::Equal, Value::String(wanted)) => match whole_value(evaluator, node, wanted)? {
+            (CompareOp::Equal, Value::String(expected)) => match whole_value(evaluator, node, expected)? {
                 Some(message) => Some((HintKind::StringValue, message)),
-                None => near_text(text, &value, wanted),
+                None => near_text(text, &value, expected),
             },
             (CompareOp::NotEqual, _) => None,
             (_, Value::Number(_) | Value::String(_)) => near_number(text, &value),
@@ -33,7 +34,7 @@ pub(super) fn hints(
         if let Some((kind, message)) = miss
             && !hints.iter().any(|hint| hint.kind == kind)
         {
-            hints.push(Hint { kind, message, place: Some(place(evaluator, node)?) });
+            hints.push(Hint { kind, message, location: Some(location(evaluator, node)?) });
         }
     }
     Ok(hints)
@@ -42,7 +43,7 @@ pub(super) fn hints(
 /// The near misses of a string or number that does not compare with another.
 pub(super) fn scalar_hints(text: &str, value: &Value<'_>, op: CompareOp, other: &Value<'_>) -> Vec<Hint> {
     let miss = match (op, value, other) {
-        (CompareOp::Equal, Value::String(value), Value::String(wanted)) => near_text(text, value, wanted),
+        (CompareOp::Equal, Value::String(value), Value::String(expected)) => near_text(text, value, expected),
         (CompareOp::NotEqual, _, _) => None,
         (_, Value::String(value), Value::Number(_)) => near_number(text, value),
         (_, Value::Number(value), _) if value.is_nan() => {
@@ -50,30 +51,30 @@ pub(super) fn scalar_hints(text: &str, value: &Value<'_>, op: CompareOp, other: 
         }
         _ => None,
     };
-    miss.into_iter().map(|(kind, message)| Hint { kind, message, place: None }).collect()
+    miss.into_iter().map(|(kind, message)| Hint { kind, message, location: None }).collect()
 }
 
-fn near_text(text: &str, value: &str, wanted: &str) -> Option<(HintKind, String)> {
+fn near_text(text: &str, value: &str, expected: &str) -> Option<(HintKind, String)> {
     let (shown, normal) = (shortened(value), normalized(value));
-    let same_number = number::parse(value) == number::parse(wanted);
-    Some(if value == wanted {
+    let same_number = number::parse(value) == number::parse(expected);
+    Some(if value == expected {
         return None;
-    } else if normal == normalized(wanted) {
+    } else if normal == normalized(expected) {
         let message = format!("equal except for white space; normalize-space({text}) would compare equal");
         (HintKind::WhiteSpace, message)
-    } else if normal.to_lowercase() == normalized(wanted).to_lowercase() {
-        (HintKind::Case, format!("\"{shown}\" differs from \"{wanted}\" in letter case only"))
+    } else if normal.to_lowercase() == normalized(expected).to_lowercase() {
+        (HintKind::Case, format!("\"{shown}\" differs from \"{expected}\" in letter case only"))
     } else if same_number {
-        let number = wanted.trim();
+        let number = expected.trim();
         let message = format!(
-            "\"{shown}\" and \"{wanted}\" are the same number, but not the same text; {text} = {number} compares numbers"
+            "\"{shown}\" and \"{expected}\" are the same number, but not the same text; {text} = {number} compares numbers"
         );
         (HintKind::AsNumber, message)
-    } else if !wanted.is_empty() && value.contains(wanted) {
+    } else if !expected.is_empty() && value.contains(expected) {
         let message =
-            format!("\"{shown}\" contains \"{wanted}\" but is not equal to it; contains({text}, ...) asks for that");
+            format!("\"{shown}\" contains \"{expected}\" but is not equal to it; contains({text}, ...) asks for that");
         (HintKind::Contained, message)
-    } else if super::names::is_similar(value, wanted) {
+    } else if super::names::is_similar(value, expected) {
         (HintKind::Spelling, format!("\"{shown}\" is spelled similarly"))
     } else {
         return None;
@@ -81,7 +82,7 @@ fn near_text(text: &str, value: &str, wanted: &str) -> Option<(HintKind, String)
 }
 
 /// A text node that is only a piece of what its element holds.
-fn whole_value(evaluator: &Evaluator<'_>, node: NodeRef, wanted: &str) -> Result<Option<String>, EvalError> {
+fn whole_value(evaluator: &Evaluator<'_>, node: NodeRef, expected: &str) -> Result<Option<String>, EvalError> {
     let document = evaluator.message().document;
     let NodeRef::Node(id) = node else { return Ok(None) };
     let entry = &document.nodes[id as usize];
@@ -89,14 +90,14 @@ fn whole_value(evaluator: &Evaluator<'_>, node: NodeRef, wanted: &str) -> Result
         return Ok(None);
     }
     let parent = NodeRef::Node(entry.parent);
-    if evaluator.string_value(node)? == wanted || evaluator.string_value(parent)? != wanted {
+    if evaluator.string_value(node)? == expected || evaluator.string_value(parent)? != expected {
         return Ok(None);
     }
     let name = evaluator.qualified_name(parent);
     Ok(Some(format!(
         "text() is one piece of text between markup; the whole value of `{name}` is \"{}\", which [. = \"{}\"] compares",
-        shortened(wanted),
-        shortened(wanted)
+        shortened(expected),
+        shortened(expected)
     )))
 }
 

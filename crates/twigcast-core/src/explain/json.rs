@@ -19,11 +19,13 @@
 
 use std::fmt::Write;
 
-use super::report::{AbsentName, Detail, Example, Explanation, Hint, Operand, PathReport, Place, StepReport, Verdict};
+use super::report::{
+    AbsentName, Detail, Example, Explanation, Hint, NodeLocation, OperandReport, PathReport, StepReport, Verdict,
+};
 
 /// An explanation as a JSON object.
 pub fn explanation(explanation: &Explanation) -> String {
-    let mut out = Json::default();
+    let mut out = ReportWriter::default();
     out.object(|o| {
         o.field("matches").boolean(explanation.matches);
         o.field("condition").text(&explanation.condition);
@@ -32,7 +34,7 @@ pub fn explanation(explanation: &Explanation) -> String {
             Some(count) => o.field("node_count").number(count),
             None => o.field("node_count").null(),
         }
-        o.field("nodes").list(&explanation.nodes, place);
+        o.field("nodes").list(&explanation.nodes, location);
         verdict(o.field("verdict"), &explanation.verdict);
         o.field("absent_names").list(&explanation.absent_names, absent_name);
     });
@@ -41,11 +43,11 @@ pub fn explanation(explanation: &Explanation) -> String {
 
 /// JSON being written.
 #[derive(Default)]
-struct Json {
+struct ReportWriter {
     text: String,
 }
 
-impl Json {
+impl ReportWriter {
     fn object(&mut self, fields: impl FnOnce(&mut Self)) {
         self.text.push('{');
         fields(self);
@@ -103,24 +105,24 @@ impl Json {
     }
 }
 
-fn optional<T>(out: &mut Json, value: Option<&T>, write: impl FnOnce(&mut Json, &T)) {
+fn optional<T>(out: &mut ReportWriter, value: Option<&T>, write: impl FnOnce(&mut ReportWriter, &T)) {
     match value {
         Some(value) => write(out, value),
         None => out.null(),
     }
 }
 
-fn place(out: &mut Json, place: &Place) {
+fn location(out: &mut ReportWriter, node_location: &NodeLocation) {
     out.object(|o| {
-        o.field("path").text(&place.path);
-        o.field("kind").text(place.kind);
-        o.field("line").number(place.line as usize);
-        o.field("column").number(place.column as usize);
-        o.field("value").text(&place.value);
+        o.field("path").text(&node_location.path);
+        o.field("kind").text(node_location.kind);
+        o.field("line").number(node_location.line as usize);
+        o.field("column").number(node_location.column as usize);
+        o.field("value").text(&node_location.value);
     });
 }
 
-fn verdict(out: &mut Json, verdict: &Verdict) {
+fn verdict(out: &mut ReportWriter, verdict: &Verdict) {
     out.object(|o| {
         o.field("text").text(&verdict.text);
         o.field("holds").boolean(verdict.holds);
@@ -129,7 +131,7 @@ fn verdict(out: &mut Json, verdict: &Verdict) {
     });
 }
 
-fn detail(o: &mut Json, detail: &Detail) {
+fn detail(o: &mut ReportWriter, detail: &Detail) {
     match detail {
         Detail::All(operands) => {
             o.field("kind").text("all");
@@ -162,7 +164,7 @@ fn detail(o: &mut Json, detail: &Detail) {
     }
 }
 
-fn operand(out: &mut Json, operand: &Operand) {
+fn operand(out: &mut ReportWriter, operand: &OperandReport) {
     out.object(|o| {
         o.field("text").text(&operand.text);
         o.field("kind").text(operand.kind);
@@ -170,21 +172,21 @@ fn operand(out: &mut Json, operand: &Operand) {
         o.field("values").list(&operand.values, |o, (value, at)| {
             o.object(|o| {
                 o.field("value").text(value);
-                optional(o.field("place"), at.as_ref(), place);
+                optional(o.field("place"), at.as_ref(), location);
             });
         });
         optional(o.field("path"), operand.empty.as_deref(), path);
     });
 }
 
-fn path(out: &mut Json, report: &PathReport) {
+fn path(out: &mut ReportWriter, report: &PathReport) {
     out.object(|o| {
         o.field("selected").number(report.selected);
         o.field("steps").list(&report.steps, step);
     });
 }
 
-fn step(out: &mut Json, step: &StepReport) {
+fn step(out: &mut ReportWriter, step: &StepReport) {
     out.object(|o| {
         o.field("text").text(&step.text);
         o.field("contexts").number(step.contexts);
@@ -201,22 +203,22 @@ fn step(out: &mut Json, step: &StepReport) {
     });
 }
 
-fn example(out: &mut Json, example: &Example) {
+fn example(out: &mut ReportWriter, example: &Example) {
     out.object(|o| {
-        place(o.field("place"), &example.place);
+        location(o.field("place"), &example.location);
         o.field("predicates").list(&example.predicates, verdict);
     });
 }
 
-fn hint(out: &mut Json, hint: &Hint) {
+fn hint(out: &mut ReportWriter, hint: &Hint) {
     out.object(|o| {
         o.field("kind").text(hint.kind.name());
         o.field("message").text(&hint.message);
-        optional(o.field("place"), hint.place.as_ref(), place);
+        optional(o.field("place"), hint.location.as_ref(), location);
     });
 }
 
-fn absent_name(out: &mut Json, absent: &AbsentName) {
+fn absent_name(out: &mut ReportWriter, absent: &AbsentName) {
     out.object(|o| {
         o.field("name").text(&absent.name);
         o.field("namespace").text(&absent.namespace);

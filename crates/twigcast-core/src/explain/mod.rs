@@ -6,9 +6,9 @@
 
 mod comparison;
 pub mod json;
+mod location;
 mod names;
 mod paths;
-mod place;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -18,16 +18,18 @@ use std::collections::BTreeMap;
 
 use crate::document::{Document, Message};
 use crate::error::{MessageError, QueryError};
-use crate::eval::{Context, EvalError, Evaluator, Value, number};
+use crate::eval::{Context, EvalError, Evaluator, Value};
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
 use crate::query::{Dialect, ParseOptions, Query, display, parse};
-use crate::scan::{Scanner, Want};
+use crate::scan::{RecordOptions, Scanner};
+use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
 pub use report::{
-    AbsentName, Detail, Example, Explanation, Hint, HintKind, Operand, PathReport, Place, StepReport, Verdict,
+    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, StepReport,
+    Verdict,
 };
 
 /// Selected nodes that are listed.
@@ -69,7 +71,7 @@ pub fn explain(
         }
     };
     let mut document = Document::default();
-    Scanner::new().scan(xml, &vocabulary, limits, Want::ALL, &mut document).map_err(ExplainError::Message)?;
+    Scanner::new().scan(xml, &vocabulary, limits, RecordOptions::ALL, &mut document).map_err(ExplainError::Message)?;
     let message = Message { source: xml, document: &document };
     let evaluator = Evaluator::new(message, &vocabulary, &[]).with_budget(limits.query_visits_max as u64);
     Ok(Explainer { evaluator, vocabulary: &vocabulary, namespaces }.explanation(&expr, exact)?)
@@ -87,8 +89,8 @@ impl<'a> Explainer<'a> {
         let verdict = self.verdict(expr, Context::DOCUMENT, 0)?;
         let (node_count, nodes) = match self.evaluator.value(expr, Context::DOCUMENT)? {
             Value::Nodes(nodes) => {
-                let places = nodes.iter().take(NODES_MAX).map(|&node| place::place(&self.evaluator, node));
-                (Some(nodes.len()), places.collect::<Result<_, _>>()?)
+                let locations = nodes.iter().take(NODES_MAX).map(|&node| location::location(&self.evaluator, node));
+                (Some(nodes.len()), locations.collect::<Result<_, _>>()?)
             }
             Value::Boolean(_) | Value::Number(_) | Value::String(_) => (None, Vec::new()),
         };
@@ -114,7 +116,7 @@ fn shown(value: &Value<'_>) -> (&'static str, String) {
     match value {
         Value::Boolean(truth) => ("boolean", truth.to_string()),
         Value::Number(value) => ("number", number::format(*value).into_owned()),
-        Value::String(text) => ("string", place::shortened(text)),
+        Value::String(text) => ("string", location::shortened(text)),
         Value::Nodes(nodes) => ("nodes", nodes.len().to_string()),
     }
 }

@@ -13,21 +13,21 @@ use super::report::{AbsentName, HintKind};
 const LISTED_MAX: usize = 5;
 
 /// A name that occurs: namespace and local part.
-pub(super) type Expanded = (String, String);
+pub(super) type ExpandedName = (String, String);
 
 /// The names that occur among some nodes, and where first.
-pub(super) type Census = BTreeMap<Expanded, NodeRef>;
+pub(super) type NameCensus = BTreeMap<ExpandedName, NodeRef>;
 
 /// Enter a node.
-pub(super) fn enter(census: &mut Census, evaluator: &Evaluator<'_>, node: NodeRef) {
+pub(super) fn enter(census: &mut NameCensus, evaluator: &Evaluator<'_>, node: NodeRef) {
     let name = (evaluator.namespace_uri(node).into_owned(), evaluator.local_name(node).to_owned());
     census.entry(name).or_insert(node);
 }
 
 /// All element names and all attribute names of a message.
-pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (Census, Census) {
+pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (NameCensus, NameCensus) {
     let document = evaluator.message().document;
-    let (mut elements, mut attributes) = (Census::new(), Census::new());
+    let (mut elements, mut attributes) = (NameCensus::new(), NameCensus::new());
     for (id, node) in document.nodes.iter().enumerate() {
         if node.kind == NodeKind::Element {
             enter(&mut elements, evaluator, NodeRef::Node(id as u32));
@@ -40,9 +40,9 @@ pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (Census, Census) {
 }
 
 /// The nearest names to a wanted one: kind of difference, sentence, first node of that name.
-pub(super) fn nearest(wanted: &Expanded, census: &Census) -> Vec<(HintKind, String, NodeRef)> {
-    let (uri, local) = wanted;
-    let mut found = Vec::new();
+pub(super) fn nearest(expected: &ExpandedName, census: &NameCensus) -> Vec<(HintKind, String, NodeRef)> {
+    let (uri, local) = expected;
+    let mut result = Vec::new();
     for ((other_uri, other_local), &node) in census {
         let same_namespace = uri == other_uri;
         let (kind, what) = if local == other_local && !same_namespace {
@@ -58,22 +58,22 @@ pub(super) fn nearest(wanted: &Expanded, census: &Census) -> Vec<(HintKind, Stri
         } else if local != other_local && local.to_lowercase() == other_local.to_lowercase() {
             (
                 HintKind::Case,
-                format!("`{other_local}`{} differs in letter case only", elsewhere(same_namespace, other_uri)),
+                format!("`{other_local}`{} differs in letter case only", other_namespace(same_namespace, other_uri)),
             )
         } else if same_namespace && local != other_local && is_similar(local, other_local) {
             (HintKind::Spelling, format!("`{other_local}` is spelled similarly"))
         } else {
             continue;
         };
-        found.push((kind, what, node));
+        result.push((kind, what, node));
     }
-    found.sort_by_key(|(kind, _, _)| match kind {
+    result.sort_by_key(|(kind, _, _)| match kind {
         HintKind::Namespace => 0,
         HintKind::Case => 1,
         _ => 2,
     });
-    found.truncate(LISTED_MAX);
-    found
+    result.truncate(LISTED_MAX);
+    result
 }
 
 /// A namespace in words.
@@ -81,7 +81,7 @@ fn inside(uri: &str) -> String {
     if uri.is_empty() { "in no namespace".to_owned() } else { format!("in namespace \"{uri}\"") }
 }
 
-fn elsewhere(same_namespace: bool, uri: &str) -> String {
+fn other_namespace(same_namespace: bool, uri: &str) -> String {
     if same_namespace { String::new() } else { format!(" ({})", inside(uri)) }
 }
 
@@ -119,18 +119,18 @@ pub(super) fn absent(expr: &Expr, vocabulary: &Vocabulary, evaluator: &Evaluator
     let mut absent: Vec<AbsentName> = Vec::new();
     for (name, is_attribute) in asked {
         let (own, other) = if is_attribute { (&attributes, &elements) } else { (&elements, &attributes) };
-        let wanted =
+        let expected =
             (vocabulary.namespace_uri(name.namespace).to_owned(), vocabulary.local_name(name.local).to_owned());
-        let shown = if is_attribute { format!("@{}", wanted.1) } else { wanted.1.clone() };
-        if own.contains_key(&wanted) || absent.iter().any(|a| a.name == shown && a.namespace == wanted.0) {
+        let shown = if is_attribute { format!("@{}", expected.1) } else { expected.1.clone() };
+        if own.contains_key(&expected) || absent.iter().any(|a| a.name == shown && a.namespace == expected.0) {
             continue;
         }
-        let mut near: Vec<_> = nearest(&wanted, own).into_iter().map(|(kind, text, _)| (kind, text)).collect();
-        if other.contains_key(&wanted) {
+        let mut near: Vec<_> = nearest(&expected, own).into_iter().map(|(kind, text, _)| (kind, text)).collect();
+        if other.contains_key(&expected) {
             let (is, not) = if is_attribute { ("an element", "an attribute") } else { ("an attribute", "an element") };
-            near.push((HintKind::AttributeOrElement, format!("`{}` is the name of {is}, not of {not}", wanted.1)));
+            near.push((HintKind::AttributeOrElement, format!("`{}` is the name of {is}, not of {not}", expected.1)));
         }
-        absent.push(AbsentName { name: shown, namespace: wanted.0, nearest: near });
+        absent.push(AbsentName { name: shown, namespace: expected.0, nearest: near });
     }
     absent
 }

@@ -3,8 +3,8 @@
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
-use super::names::{self, Census};
-use super::place::{place, shortened};
+use super::location::{location, shortened};
+use super::names::{self, NameCensus};
 use super::report::{Example, Hint, HintKind, PathReport, StepReport, Verdict};
 use super::{Explainer, report};
 
@@ -18,14 +18,14 @@ const CONTEXTS_MAX: usize = 1_000;
 const INSTEAD_MAX: usize = 8;
 
 /// A step with the `//` before it, if any.
-struct Link<'a> {
+struct PathHop<'a> {
     gap: Option<&'a Step>,
     step: &'a Step,
     text: String,
 }
 
 /// What a step left.
-struct Taken {
+struct StepOutcome {
     report: StepReport,
     /// In document order.
     selected: Vec<NodeRef>,
@@ -93,7 +93,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    fn links(&self, path: &'a Path) -> Vec<Link<'a>> {
+    fn links(&self, path: &'a Path) -> Vec<PathHop<'a>> {
         let mut links = Vec::new();
         let mut gap = None;
         for (index, step) in path.steps.iter().enumerate() {
@@ -110,19 +110,19 @@ impl<'a> Explainer<'a> {
                 (false, true, PathStart::Context) => "",
                 (false, _, _) => "/",
             };
-            links.push(Link { gap: gap.take(), step, text: format!("{slashes}{}", self.text(&alone)) });
+            links.push(PathHop { gap: gap.take(), step, text: format!("{slashes}{}", self.text(&alone)) });
         }
         links
     }
 
-    fn with_gap(&self, link: &Link<'a>, contexts: &[NodeRef]) -> Result<Vec<NodeRef>, EvalError> {
+    fn with_gap(&self, link: &PathHop<'a>, contexts: &[NodeRef]) -> Result<Vec<NodeRef>, EvalError> {
         match link.gap {
             Some(gap) => self.evaluator.step(contexts, gap),
             None => Ok(contexts.to_vec()),
         }
     }
 
-    fn take(&self, link: &Link<'a>, contexts: &[NodeRef]) -> Result<Taken, EvalError> {
+    fn take(&self, link: &PathHop<'a>, contexts: &[NodeRef]) -> Result<StepOutcome, EvalError> {
         let step = link.step;
         let selected = self.evaluator.step(contexts, step)?;
         let mut candidates = 0;
@@ -158,15 +158,15 @@ impl<'a> Explainer<'a> {
             example: None,
             hints: Vec::new(),
         };
-        Ok(Taken { report, selected, failed })
+        Ok(StepOutcome { report, selected, failed })
     }
 
     /// Say what comes nearest where a step selects nothing.
     fn explain_failure(
         &self,
-        link: &Link<'a>,
+        link: &PathHop<'a>,
         contexts: &[NodeRef],
-        taken: &mut Taken,
+        taken: &mut StepOutcome,
         depth: usize,
     ) -> Result<(), EvalError> {
         let report = &mut taken.report;
@@ -209,7 +209,7 @@ impl<'a> Explainer<'a> {
         let more = if values.len() > INSTEAD_MAX { ", ..." } else { "" };
         let shown: Vec<String> = values.iter().take(INSTEAD_MAX).map(|value| format!("{value:?}")).collect();
         let message = format!("over all of them, {} is {}{more}", self.text(set), shown.join(", "));
-        Ok(vec![Hint { kind: HintKind::Instead, message, place: None }])
+        Ok(vec![Hint { kind: HintKind::Instead, message, location: None }])
     }
 
     /// The candidate at which most predicates hold, or nearly hold.
@@ -233,8 +233,8 @@ impl<'a> Explainer<'a> {
         for (_, context) in ranked.into_iter().take(EXPLAINED_MAX[depth.min(1)]) {
             let predicates = self.predicate_verdicts(step, context, depth)?;
             let nearness = predicates.iter().map(Verdict::nearness).sum::<f64>();
-            if best.as_ref().is_none_or(|(known, _)| nearness > *known) {
-                best = Some((nearness, Example { place: place(&self.evaluator, context.node)?, predicates }));
+            if best.as_ref().is_none_or(|(existing, _)| nearness > *existing) {
+                best = Some((nearness, Example { location: location(&self.evaluator, context.node)?, predicates }));
             }
         }
         Ok(best.map(|(_, example)| example))
@@ -247,7 +247,7 @@ impl<'a> Explainer<'a> {
     /// Follow the first selected node back to the start, and give it as example at each step.
     fn add_witness(
         &self,
-        links: &[Link<'a>],
+        links: &[PathHop<'a>],
         levels: &[Vec<NodeRef>],
         steps: &mut [StepReport],
         depth: usize,
@@ -265,7 +265,7 @@ impl<'a> Explainer<'a> {
                     self.evaluator.keep(predicate, &mut list)?;
                 }
             }
-            steps[index].example = Some(Example { place: place(&self.evaluator, node)?, predicates });
+            steps[index].example = Some(Example { location: location(&self.evaluator, node)?, predicates });
             match origin {
                 Some((_, start)) => node = start,
                 None => break,
@@ -277,7 +277,7 @@ impl<'a> Explainer<'a> {
     /// Which context node a step reached a node from: the node it was taken from, and the one before the `//`.
     fn origin(
         &self,
-        link: &Link<'a>,
+        link: &PathHop<'a>,
         contexts: &[NodeRef],
         node: NodeRef,
     ) -> Result<Option<(NodeRef, NodeRef)>, EvalError> {
@@ -292,7 +292,7 @@ impl<'a> Explainer<'a> {
     }
 
     /// What is there where no node passes a step's test.
-    fn missing(&self, contexts: &[NodeRef], link: &Link<'a>) -> Result<Vec<Hint>, EvalError> {
+    fn missing(&self, contexts: &[NodeRef], link: &PathHop<'a>) -> Result<Vec<Hint>, EvalError> {
         let step = link.step;
         if step.test == NodeTest::Text {
             return self.text_inside(contexts);
@@ -300,31 +300,31 @@ impl<'a> Explainer<'a> {
         let NodeTest::Name(test) = step.test else { return Ok(Vec::new()) };
         let around = self.census(contexts, step.axis)?;
         let NameTest::Name(name) = test else { return Ok(instead(&around)) };
-        let wanted = (
+        let expected = (
             self.vocabulary.namespace_uri(name.namespace).to_owned(),
             self.vocabulary.local_name(name.local).to_owned(),
         );
-        let mut hints = self.placed(names::nearest(&wanted, &around))?;
+        let mut hints = self.placed(names::nearest(&expected, &around))?;
         let is_attribute = step.axis == Axis::Attribute;
         let other_axis = if is_attribute { Axis::Child } else { Axis::Attribute };
         // Attributes mostly have no namespace where their elements have one.
         let others = self.census(contexts, other_axis)?;
-        if let Some((_, &node)) = others.iter().find(|((_, local), _)| *local == wanted.1) {
+        if let Some((_, &node)) = others.iter().find(|((_, local), _)| *local == expected.1) {
             let message = if is_attribute {
-                format!("`{}` is an element there, not an attribute: write it without @", wanted.1)
+                format!("`{}` is an element there, not an attribute: write it without @", expected.1)
             } else {
-                format!("`{}` is an attribute there, not an element: write @{}", wanted.1, wanted.1)
+                format!("`{}` is an attribute there, not an element: write @{}", expected.1, expected.1)
             };
             hints.push(self.hint(HintKind::AttributeOrElement, message, node)?);
         }
         if hints.is_empty() {
             let (elements, attributes) = names::of_message(&self.evaluator);
             let everywhere = if is_attribute { attributes } else { elements };
-            if let Some(&node) = everywhere.get(&wanted) {
-                let message = format!("`{}` is elsewhere in the message", wanted.1);
+            if let Some(&node) = everywhere.get(&expected) {
+                let message = format!("`{}` is elsewhere in the message", expected.1);
                 hints.push(self.hint(HintKind::Elsewhere, message, node)?);
             } else {
-                hints = self.placed(names::nearest(&wanted, &everywhere))?;
+                hints = self.placed(names::nearest(&expected, &everywhere))?;
             }
             hints.extend(instead(&around));
         }
@@ -332,8 +332,8 @@ impl<'a> Explainer<'a> {
     }
 
     /// The names on an axis.
-    fn census(&self, contexts: &[NodeRef], axis: Axis) -> Result<Census, EvalError> {
-        let mut census = Census::new();
+    fn census(&self, contexts: &[NodeRef], axis: Axis) -> Result<NameCensus, EvalError> {
+        let mut census = NameCensus::new();
         for &from in contexts.iter().take(CONTEXTS_MAX) {
             for node in self.evaluator.candidates(from, axis, &NodeTest::Name(NameTest::Any))? {
                 names::enter(&mut census, &self.evaluator, node);
@@ -342,12 +342,12 @@ impl<'a> Explainer<'a> {
         Ok(census)
     }
 
-    fn placed(&self, found: Vec<(HintKind, String, NodeRef)>) -> Result<Vec<Hint>, EvalError> {
-        found.into_iter().map(|(kind, message, node)| self.hint(kind, message, node)).collect()
+    fn placed(&self, result: Vec<(HintKind, String, NodeRef)>) -> Result<Vec<Hint>, EvalError> {
+        result.into_iter().map(|(kind, message, node)| self.hint(kind, message, node)).collect()
     }
 
     fn hint(&self, kind: HintKind, message: String, node: NodeRef) -> Result<Hint, EvalError> {
-        Ok(Hint { kind, message, place: Some(place(&self.evaluator, node)?) })
+        Ok(Hint { kind, message, location: Some(location(&self.evaluator, node)?) })
     }
 
     /// No text of its own, but inside child elements?
@@ -379,14 +379,14 @@ fn compared(predicate: &Expr) -> Option<&Expr> {
 }
 
 /// The names that are there.
-fn instead(around: &Census) -> Vec<Hint> {
+fn instead(around: &NameCensus) -> Vec<Hint> {
     if around.is_empty() {
         return Vec::new();
     }
     let shown: Vec<String> = around.keys().take(INSTEAD_MAX).map(|(_, local)| format!("`{local}`")).collect();
     let more = if around.len() > INSTEAD_MAX { ", ..." } else { "" };
     let message = format!("there is {}{more}", shown.join(", "));
-    vec![Hint { kind: HintKind::Instead, message, place: None }]
+    vec![Hint { kind: HintKind::Instead, message, location: None }]
 }
 
 /// All but one of several conditions hold.
@@ -405,7 +405,7 @@ fn one_predicate(example: &Example) -> Option<Hint> {
     (total > 1).then(|| Hint {
         kind: HintKind::OnePredicate,
         message: format!("all holds here but [{only}]"),
-        place: Some(example.place.clone()),
+        location: Some(example.location.clone()),
     })
 }
 

@@ -12,7 +12,7 @@ pub struct Explanation {
     /// How many nodes the expression selects; nothing if its value is no node-set.
     pub node_count: Option<usize>,
     /// The first of them.
-    pub nodes: Vec<Place>,
+    pub nodes: Vec<NodeLocation>,
     /// The reasons.
     pub verdict: Verdict,
     /// Names in the query that do not occur in the message, with what comes nearest there.
@@ -21,7 +21,7 @@ pub struct Explanation {
 
 /// A node, for people.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct NodeLocation {
     /// As in `/feed/entry[2]/@id`, names as the message writes them.
     pub path: String,
     /// `element`, `attribute`, `text`, ...
@@ -63,9 +63,9 @@ pub enum Detail {
         /// `=`, `contains`, ...
         operator: &'static str,
         /// Left operand.
-        left: Operand,
+        left: OperandReport,
         /// Right operand.
-        right: Operand,
+        right: OperandReport,
     },
     /// Any other expression, with its value.
     Value(String),
@@ -75,7 +75,7 @@ pub enum Detail {
 
 /// An operand and what it is worth here.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operand {
+pub struct OperandReport {
     /// The operand.
     pub text: String,
     /// `nodes`, `string`, `number`, `boolean`.
@@ -83,7 +83,7 @@ pub struct Operand {
     /// How many values: the number of nodes, else 1.
     pub count: usize,
     /// The first values, with their places if they are nodes.
-    pub values: Vec<(String, Option<Place>)>,
+    pub values: Vec<(String, Option<NodeLocation>)>,
     /// A path that selects nothing: where it ends.
     pub empty: Option<Box<PathReport>>,
 }
@@ -121,7 +121,7 @@ pub struct StepReport {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     /// The node.
-    pub place: Place,
+    pub location: NodeLocation,
     /// The predicates.
     pub predicates: Vec<Verdict>,
 }
@@ -134,7 +134,7 @@ pub struct Hint {
     /// One sentence.
     pub message: String,
     /// Where in the message.
-    pub place: Option<Place>,
+    pub location: Option<NodeLocation>,
 }
 
 /// Kinds of near misses.

@@ -59,7 +59,7 @@ fn a_match_shows_its_nodes_and_the_predicates_that_held() {
     let step = &steps(&explanation)[0];
     assert_eq!((step.text.as_str(), step.candidates, step.selected), ("//a[@k > 1][b = 'y']", 2, 1));
     let example = step.example.as_ref().expect("a witness");
-    assert_eq!(example.place.path, "/r/a[2]");
+    assert_eq!(example.location.path, "/r/a[2]");
     assert!(example.predicates.iter().all(|predicate| predicate.holds));
     assert!(explanation.absent_names.is_empty());
 }
@@ -111,8 +111,8 @@ fn near_misses() {
     for (xml, query, kind) in table {
         let explanation = explained(xml, query, &[]);
         assert!(!explanation.matches, "{query}");
-        let found: Vec<_> = hints(&explanation.verdict).iter().map(|hint| hint.kind).collect();
-        assert!(found.contains(&kind), "{query} on {xml}: {found:?}");
+        let result: Vec<_> = hints(&explanation.verdict).iter().map(|hint| hint.kind).collect();
+        assert!(result.contains(&kind), "{query} on {xml}: {result:?}");
     }
 }
 
@@ -121,7 +121,7 @@ fn the_nearest_candidate_is_the_example() {
     let xml = r#"<r><a k="0"/><a k="5"><b>X</b></a><a k="7"><b>no</b></a></r>"#;
     let explanation = explained(xml, "/r/a[@k > 1][b = 'x']", &[]);
     let example = steps(&explanation)[1].example.as_ref().expect("an example");
-    assert_eq!(example.place.path, "/r/a[2]");
+    assert_eq!(example.location.path, "/r/a[2]");
     assert_eq!(example.predicates.iter().map(|p| p.holds).collect::<Vec<_>>(), [true, false]);
 }
 

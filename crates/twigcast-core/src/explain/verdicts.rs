@@ -3,8 +3,8 @@
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
 
-use super::place::place;
-use super::report::{Detail, Hint, HintKind, Operand, Verdict};
+use super::location::location;
+use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
 use super::{Explainer, comparison, shown};
 
 /// How deep parts are looked into.
@@ -38,7 +38,7 @@ impl<'a> Explainer<'a> {
         };
         if !verdict.holds && crate::eval::is_positional(predicate) {
             let message = format!("this is number {} of {}", context.position, context.size);
-            verdict.hints.push(Hint { kind: HintKind::Position, message, place: None });
+            verdict.hints.push(Hint { kind: HintKind::Position, message, location: None });
         }
         Ok(verdict)
     }
@@ -93,16 +93,28 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    fn operand(&self, expr: &'a Expr, context: Context, depth: usize, look_into: bool) -> Result<Operand, EvalError> {
+    fn operand(
+        &self,
+        expr: &'a Expr,
+        context: Context,
+        depth: usize,
+        look_into: bool,
+    ) -> Result<OperandReport, EvalError> {
         let value = self.evaluator.value(expr, context)?;
         let (kind, text) = shown(&value);
         let Value::Nodes(nodes) = value else {
-            return Ok(Operand { text: self.text(expr), kind, count: 1, values: vec![(text, None)], empty: None });
+            return Ok(OperandReport {
+                text: self.text(expr),
+                kind,
+                count: 1,
+                values: vec![(text, None)],
+                empty: None,
+            });
         };
         let mut values = Vec::new();
         for &node in nodes.iter().take(VALUES_MAX) {
-            let place = place(&self.evaluator, node)?;
-            values.push((place.value.clone(), Some(place)));
+            let node_location = location(&self.evaluator, node)?;
+            values.push((node_location.value.clone(), Some(node_location)));
         }
         let empty = match expr {
             Expr::Path(path) if nodes.is_empty() && look_into && depth < DEPTH_MAX => {
@@ -110,7 +122,7 @@ impl<'a> Explainer<'a> {
             }
             _ => None,
         };
-        Ok(Operand { text: self.text(expr), kind, count: nodes.len(), values, empty })
+        Ok(OperandReport { text: self.text(expr), kind, count: nodes.len(), values, empty })
     }
 
     fn comparison_hints(
@@ -132,7 +144,7 @@ impl<'a> Explainer<'a> {
             let message = format!(
                 "there is no `{text}` here, and != is false without one; not({text} = ...) is true without one"
             );
-            return Ok(vec![Hint { kind: HintKind::Absent, message, place: None }]);
+            return Ok(vec![Hint { kind: HintKind::Absent, message, location: None }]);
         }
         comparison::hints(&self.evaluator, &text, nodes, op, constant)
     }
@@ -144,22 +156,22 @@ impl<'a> Explainer<'a> {
         part: &'a Expr,
         context: Context,
     ) -> Result<Vec<Hint>, EvalError> {
-        let wanted = self.evaluator.string(part, context)?;
-        let within = |value: &str, wanted: &str| match function {
-            Function::Contains => value.contains(wanted),
-            _ => value.starts_with(wanted),
+        let expected = self.evaluator.string(part, context)?;
+        let within = |value: &str, expected: &str| match function {
+            Function::Contains => value.contains(expected),
+            _ => value.starts_with(expected),
         };
         let mut hints = Vec::new();
         let value = self.evaluator.string(text, context)?;
-        if within(&value.to_lowercase(), &wanted.to_lowercase()) {
-            let message = format!("\"{wanted}\" is there, but in other letter case");
-            hints.push(Hint { kind: HintKind::Case, message, place: None });
-        } else if within(&comparison::normalized(&value), &comparison::normalized(&wanted)) {
-            let message = format!("\"{wanted}\" is there, but with other white space");
-            hints.push(Hint { kind: HintKind::WhiteSpace, message, place: None });
+        if within(&value.to_lowercase(), &expected.to_lowercase()) {
+            let message = format!("\"{expected}\" is there, but in other letter case");
+            hints.push(Hint { kind: HintKind::Case, message, location: None });
+        } else if within(&comparison::normalized(&value), &comparison::normalized(&expected)) {
+            let message = format!("\"{expected}\" is there, but with other white space");
+            hints.push(Hint { kind: HintKind::WhiteSpace, message, location: None });
         }
         if let Value::Nodes(nodes) = self.evaluator.value(text, context)?
-            && let Some(node) = self.first_that(&nodes, |value| within(value, &wanted))?
+            && let Some(node) = self.first_that(&nodes, |value| within(value, &expected))?
         {
             let name = self.text(text);
             let message = format!(
@@ -168,7 +180,11 @@ impl<'a> Explainer<'a> {
                 function_text =
                     format_args!("{}(., ...)", if function == Function::Contains { "contains" } else { "starts-with" })
             );
-            hints.push(Hint { kind: HintKind::FirstNodeOnly, message, place: Some(place(&self.evaluator, node)?) });
+            hints.push(Hint {
+                kind: HintKind::FirstNodeOnly,
+                message,
+                location: Some(location(&self.evaluator, node)?),
+            });
         }
         Ok(hints)
     }

@@ -4,7 +4,7 @@ use crate::query::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathSta
 
 /// A value known without looking at any message.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Constant {
+pub(super) enum StaticValue {
     Boolean(bool),
     Number(f64),
     Text(String),
@@ -12,7 +12,7 @@ pub(super) enum Constant {
     NoNodes,
 }
 
-impl Constant {
+impl StaticValue {
     fn boolean(&self) -> bool {
         match self {
             Self::Boolean(value) => *value,
@@ -27,8 +27,8 @@ impl Constant {
 ///
 /// When it is false, some path of the expression must select a node for the expression to be true: the paths are a
 /// necessary condition. Unknown is always a correct answer.
-pub(super) fn value_without_nodes(expr: &Expr) -> Option<Constant> {
-    use Constant::{Boolean, NoNodes, Number, Text};
+pub(super) fn value_without_nodes(expr: &Expr) -> Option<StaticValue> {
+    use StaticValue::{Boolean, NoNodes, Number, Text};
     Some(match expr {
         Expr::Path(path) => match &path.start {
             PathStart::Root | PathStart::Context if path.steps.is_empty() => return None,
@@ -77,8 +77,8 @@ pub(super) fn value_without_nodes(expr: &Expr) -> Option<Constant> {
     })
 }
 
-fn compare(op: CompareOp, left: &Constant, right: &Constant) -> Option<bool> {
-    use Constant::{Boolean, NoNodes, Number, Text};
+fn compare(op: CompareOp, left: &StaticValue, right: &StaticValue) -> Option<bool> {
+    use StaticValue::{Boolean, NoNodes, Number, Text};
     match (left, right) {
         // An empty node-set compares false with anything but a boolean.
         (NoNodes, Boolean(_)) | (Boolean(_), NoNodes) => None,
@@ -97,8 +97,8 @@ fn compare(op: CompareOp, left: &Constant, right: &Constant) -> Option<bool> {
     }
 }
 
-fn call_without_nodes(function: Function, arguments: &[Expr]) -> Option<Constant> {
-    use Constant::{Boolean, NoNodes, Number, Text};
+fn call_without_nodes(function: Function, arguments: &[Expr]) -> Option<StaticValue> {
+    use StaticValue::{Boolean, NoNodes, Number, Text};
     let text = |index: usize| match value_without_nodes(arguments.get(index)?)? {
         Text(value) => Some(value),
         NoNodes => Some(String::new()),

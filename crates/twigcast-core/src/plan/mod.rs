@@ -14,13 +14,13 @@
 //! The query matches a message when any of its routes does.
 
 mod condition;
-mod key;
 mod path;
 mod trigger;
+mod value_condition;
 
 use crate::query::ast::{Axis, Expr, NameTest, Step};
 
-pub use key::{Constant, Distance, Key, KeyValue, number_key};
+pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
 
 /// One step of a route's linear path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Action {
     /// The query matches if the key and the verification hold.
     Trigger {
         /// A value to look up before anything else.
-        key: Option<Key>,
+        key: Option<ValueCondition>,
         /// What then remains to be checked.
         verify: Verify,
     },
@@ -75,7 +75,7 @@ impl Route {
 #[derive(Clone, Debug, Default)]
 pub struct Verify {
     /// Further keys.
-    pub also: Vec<Key>,
+    pub also: Vec<ValueCondition>,
     /// Conditions on the structure below the element at a known distance.
     pub shapes: Vec<(Distance, Expr)>,
     /// Some choice of ancestors for the path's steps passes these checks; one entry a step, outermost first. Empty:
@@ -140,7 +140,7 @@ fn plan_necessary(expr: &Expr, routes: &mut Vec<Route>) {
                 routes.extend(path::necessary_routes(&path));
             }
         }
-        None if condition::value_without_nodes(expr) == Some(condition::Constant::Boolean(false)) => {}
+        None if condition::value_without_nodes(expr) == Some(condition::StaticValue::Boolean(false)) => {}
         None => routes.push(Route { path: Vec::new(), action: Action::Always }),
     }
 }

@@ -141,7 +141,7 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
         return;
     }
     let best = trigger::best(&trunk);
-    let selectivity = best.as_ref().map_or(0, trigger::Trigger::selectivity);
+    let selectivity = best.as_ref().map_or(0, trigger::TriggerChoice::selectivity);
     if selectivity < 3
         && depth < 2
         && let Some(alternatives) = split_alternatives(&trunk)

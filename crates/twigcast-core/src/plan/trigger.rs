@@ -1,8 +1,8 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_structural};
-use super::key::{self, Distance, Key, KeyValue};
 use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
+use super::value_condition::{self, ConditionValue, Distance, ValueCondition};
 use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash};
 use crate::query::ast::{Axis, Expr, PathStart, Step};
 
@@ -10,14 +10,14 @@ use crate::query::ast::{Axis, Expr, PathStart, Step};
 const SPINES_MAX: usize = 31;
 
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
-pub(super) struct Trigger {
+pub(super) struct TriggerChoice {
     path: Vec<LinearStep>,
     /// `None` where no value can be looked up, though values decide.
-    key: Option<Key>,
+    key: Option<ValueCondition>,
     verify: Verify,
 }
 
-impl Trigger {
+impl TriggerChoice {
     fn score(&self) -> (u32, bool, u32, usize) {
         let nearness = self.key.as_ref().map_or(1, |key| match key.distance {
             // A value of the element itself is looked up once; one of an ancestor, at all that is below.
@@ -39,7 +39,7 @@ impl Trigger {
 }
 
 /// The best trigger of a trunk, looked for on the trunk itself and on every nested path that hangs on it.
-pub(super) fn best(trunk: &Trunk) -> Option<Trigger> {
+pub(super) fn best(trunk: &Trunk) -> Option<TriggerChoice> {
     // A spine and where its last nested part begins: only that part is searched for further nested paths, since those
     // further up were tried when the spine was made.
     let mut spines = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn best(trunk: &Trunk) -> Option<Trigger> {
         next += 1;
     }
     let all = std::iter::once(trunk).chain(spines.iter().map(|(spine, _)| spine));
-    all.filter_map(spine_trigger).max_by_key(Trigger::score)
+    all.filter_map(spine_trigger).max_by_key(TriggerChoice::score)
 }
 
 /// All spines that leave this one, at step `from` or later, into a nested path.
@@ -99,20 +99,20 @@ fn holds_value(steps: &[Step]) -> bool {
 }
 
 /// The best key on a spine: where possible one after which nothing is left but look-ups.
-fn spine_trigger(spine: &Trunk) -> Option<Trigger> {
+fn spine_trigger(spine: &Trunk) -> Option<TriggerChoice> {
     let valued = spine.iter().rposition(asks_values)?;
     if let Some(exact) = exact_trigger(spine, valued) {
         return Some(exact);
     }
-    let mut best: Option<Trigger> = None;
+    let mut best: Option<TriggerChoice> = None;
     for (at, check) in spine.iter().enumerate() {
         for (which, condition) in check.conditions.iter().enumerate() {
-            let Some((value, covers)) = key::of_condition(condition) else { continue };
+            let Some((value, covers)) = value_condition::of_condition(condition) else { continue };
             if value.selectivity() == 0 {
                 continue;
             }
             let trigger = verified_trigger(spine, valued, at, which, value, covers);
-            if best.as_ref().is_none_or(|known| known.score() < trigger.score()) {
+            if best.as_ref().is_none_or(|existing| existing.score() < trigger.score()) {
                 best = Some(trigger);
             }
         }
@@ -126,7 +126,7 @@ fn asks_values(check: &StepCheck) -> bool {
 }
 
 /// A trigger at step `end` whose conditions are all keys or structure, on elements at a known distance.
-fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
+fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     let mut keys = Vec::new();
     let mut shapes = Vec::new();
     for (at, check) in spine[..=end].iter().enumerate() {
@@ -134,11 +134,11 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
             return None;
         }
         for condition in &check.conditions {
-            match key::of_condition(condition) {
+            match value_condition::of_condition(condition) {
                 Some((value, true)) if value.is_attribute() || at == end => {
-                    keys.push(Key { distance: known_distance(spine, at, end)?, value });
+                    keys.push(ValueCondition { distance: fixed_distance(spine, at, end)?, value });
                 }
-                _ if is_structural(condition) => shapes.push((known_distance(spine, at, end)?, condition.clone())),
+                _ if is_structural(condition) => shapes.push((fixed_distance(spine, at, end)?, condition.clone())),
                 _ => return None,
             }
         }
@@ -153,11 +153,15 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<Trigger> {
     // Of the others, those come first that hold most seldom.
     keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance == Distance::Up(0))));
     let key = (keys[0].value.selectivity() > 0).then(|| keys.remove(0));
-    Some(Trigger { path: linear(&spine[..=end]), key, verify: Verify { also: keys, shapes, ..Verify::default() } })
+    Some(TriggerChoice {
+        path: linear(&spine[..=end]),
+        key,
+        verify: Verify { also: keys, shapes, ..Verify::default() },
+    })
 }
 
 /// Where the element of step `at` is, seen from that of step `end`, if the path alone tells.
-fn known_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
+fn fixed_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
     let up = end - at;
     let level = at + 1;
     if up <= Distance::UP_MAX && spine[at + 1..=end].iter().all(|check| !check.step.descendant) {
@@ -171,7 +175,14 @@ fn known_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
 
 /// A trigger with the given condition as key and all the rest verified upwards, from the last step that asks for values
 /// (`valued`).
-fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value: KeyValue, covers: bool) -> Trigger {
+fn verified_trigger(
+    spine: &Trunk,
+    valued: usize,
+    at: usize,
+    which: usize,
+    value: ConditionValue,
+    covers: bool,
+) -> TriggerChoice {
     let mut spine = spine.clone();
     let condition = spine[at].conditions.remove(which);
     let mut shapes = Vec::new();
@@ -186,7 +197,7 @@ fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value
             spine[end].conditions.push(rest);
         }
     }
-    let distance = known_distance(&spine, at, spine.len() - 1).unwrap_or(Distance::Any);
+    let distance = fixed_distance(&spine, at, spine.len() - 1).unwrap_or(Distance::Any);
     let also = further_keys(&mut spine);
     if distance == Distance::Any || !covers {
         // "Some ancestor" is not "the ancestor on the path": keep the condition for the verification.
@@ -195,18 +206,18 @@ fn verified_trigger(spine: &Trunk, valued: usize, at: usize, which: usize, value
     let path = linear(&spine);
     let upward = if spine.iter().all(StepCheck::is_trivial) { Vec::new() } else { spine };
     let verify = Verify { also, shapes, upward, ..Verify::default() };
-    Trigger { path, key: Some(Key { distance, value }), verify }
+    TriggerChoice { path, key: Some(ValueCondition { distance, value }), verify }
 }
 
 /// Attribute values without which the conditions of a spine cannot hold, those that hold most seldom first. Conditions
 /// of which they say all are taken out.
-fn further_keys(spine: &mut Trunk) -> Vec<Key> {
+fn further_keys(spine: &mut Trunk) -> Vec<ValueCondition> {
     let mut keys = Vec::new();
     for at in 0..spine.len() {
-        let distance = known_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
-        spine[at].conditions.retain(|condition| match key::of_condition(condition) {
+        let distance = fixed_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
+        spine[at].conditions.retain(|condition| match value_condition::of_condition(condition) {
             Some((value, covers)) if value.is_attribute() && value.selectivity() > 0 => {
-                keys.push(Key { distance, value });
+                keys.push(ValueCondition { distance, value });
                 !covers || distance == Distance::Any
             }
             _ => true,

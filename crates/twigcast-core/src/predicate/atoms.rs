@@ -6,17 +6,17 @@ use rustc_hash::FxHashMap;
 
 use super::attributes::{AttributeAtoms, AttributeValue};
 use super::comparisons::{self, Comparisons};
-use super::key::{self, AtomId};
-use super::values::{NONE, Values};
+use super::packed::{self, AtomId};
+use super::values::{ComparedValues, NONE};
 use crate::document::{Attribute, Message, NodeId, NodeKind};
-use crate::eval::number;
 use crate::eval::text::visits_of;
-use crate::plan::{Constant, KeyValue, number_key};
+use crate::plan::{ConditionValue, Constant, number_key};
+use crate::util::number;
 use crate::vocabulary::Name;
 
 #[derive(Clone, Debug)]
 struct Atom {
-    value: KeyValue,
+    value: ConditionValue,
     uses: u32,
 }
 
@@ -29,9 +29,9 @@ pub struct Atoms {
     /// The same for comparisons and negations.
     comparisons: Vec<Option<Atom>>,
     free_comparisons: Vec<u32>,
-    comparison_ids: FxHashMap<KeyValue, AtomId>,
+    comparison_ids: FxHashMap<ConditionValue, AtomId>,
     attributes: AttributeAtoms,
-    texts: Values,
+    texts: ComparedValues,
     values: FxHashMap<Box<str>, AtomId>,
     value_numbers: FxHashMap<u64, AtomId>,
     ordered_values: Comparisons,
@@ -41,7 +41,7 @@ pub struct Atoms {
 
 impl Atoms {
     /// The atom of a value, with one more use. No atom has the number 0, so that a packed key is never 0.
-    pub fn acquire(&mut self, value: &KeyValue) -> AtomId {
+    pub fn acquire(&mut self, value: &ConditionValue) -> AtomId {
         if let Some(id) = self.find(value) {
             if let Some(atom) = self.entry_mut(id) {
                 atom.uses += 1;
@@ -53,33 +53,35 @@ impl Atoms {
         }
         let atom = Atom { value: value.clone(), uses: 1 };
         let id = match value {
-            KeyValue::AttributeCompared(..) | KeyValue::ValueOrdered(..) | KeyValue::Not(_) => {
+            ConditionValue::AttributeCompared(..) | ConditionValue::ValueOrdered(..) | ConditionValue::Not(_) => {
                 insert(&mut self.comparisons, &mut self.free_comparisons, atom) << 1 | 1
             }
             _ => insert(&mut self.atoms, &mut self.free, atom) << 1,
         };
         match value {
-            KeyValue::AttributeCompared(name, op, constant) => {
+            ConditionValue::AttributeCompared(name, op, constant) => {
                 self.comparison_ids.insert(value.clone(), id);
                 self.attributes.set_comparison(*name, *op, constant, id);
             }
-            KeyValue::ValueOrdered(op, bits) => {
+            ConditionValue::ValueOrdered(op, bits) => {
                 self.comparison_ids.insert(value.clone(), id);
                 self.ordered_values.set(*op, &Constant::Number(*bits), id);
             }
-            KeyValue::Not(_) => {
+            ConditionValue::Not(_) => {
                 self.comparison_ids.insert(value.clone(), id);
             }
-            KeyValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
-            KeyValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
-            KeyValue::AttributeNumber(name, bits) => self.attributes.set(*name, AttributeValue::Number(*bits), id),
-            KeyValue::Text(text) => self.texts.set_text(text, id),
-            KeyValue::TextNumber(bits) => self.texts.set_number(*bits, id),
-            KeyValue::Value(text) => {
+            ConditionValue::AttributeExists(name) => self.attributes.set(*name, AttributeValue::Any, id),
+            ConditionValue::AttributeText(name, text) => self.attributes.set(*name, AttributeValue::Text(text), id),
+            ConditionValue::AttributeNumber(name, bits) => {
+                self.attributes.set(*name, AttributeValue::Number(*bits), id)
+            }
+            ConditionValue::Text(text) => self.texts.set_text(text, id),
+            ConditionValue::TextNumber(bits) => self.texts.set_number(*bits, id),
+            ConditionValue::Value(text) => {
                 self.value_bytes_max = self.value_bytes_max.max(text.len());
                 self.values.insert(text.clone(), id);
             }
-            KeyValue::ValueNumber(bits) => {
+            ConditionValue::ValueNumber(bits) => {
                 self.value_numbers.insert(*bits, id);
             }
         }
@@ -93,27 +95,27 @@ impl Atoms {
     }
 
     fn entry(&self, id: AtomId) -> Option<&Atom> {
-        let atoms = if key::is_comparison(id) { &self.comparisons } else { &self.atoms };
+        let atoms = if packed::is_comparison(id) { &self.comparisons } else { &self.atoms };
         atoms.get((id >> 1) as usize)?.as_ref()
     }
 
     fn entry_mut(&mut self, id: AtomId) -> Option<&mut Atom> {
-        let atoms = if key::is_comparison(id) { &mut self.comparisons } else { &mut self.atoms };
+        let atoms = if packed::is_comparison(id) { &mut self.comparisons } else { &mut self.atoms };
         atoms.get_mut((id >> 1) as usize)?.as_mut()
     }
 
-    fn find(&self, value: &KeyValue) -> Option<AtomId> {
+    fn find(&self, value: &ConditionValue) -> Option<AtomId> {
         match value {
-            KeyValue::AttributeCompared(..) | KeyValue::ValueOrdered(..) | KeyValue::Not(_) => {
+            ConditionValue::AttributeCompared(..) | ConditionValue::ValueOrdered(..) | ConditionValue::Not(_) => {
                 self.comparison_ids.get(value).copied()
             }
-            KeyValue::AttributeExists(name) => self.attributes.find(*name, AttributeValue::Any),
-            KeyValue::AttributeText(name, text) => self.attributes.find(*name, AttributeValue::Text(text)),
-            KeyValue::AttributeNumber(name, bits) => self.attributes.find(*name, AttributeValue::Number(*bits)),
-            KeyValue::Text(text) => Some(self.texts.text(text)).filter(|&id| id != NONE),
-            KeyValue::TextNumber(bits) => Some(self.texts.number(*bits)).filter(|&id| id != NONE),
-            KeyValue::Value(text) => self.values.get(text).copied(),
-            KeyValue::ValueNumber(bits) => self.value_numbers.get(bits).copied(),
+            ConditionValue::AttributeExists(name) => self.attributes.find(*name, AttributeValue::Any),
+            ConditionValue::AttributeText(name, text) => self.attributes.find(*name, AttributeValue::Text(text)),
+            ConditionValue::AttributeNumber(name, bits) => self.attributes.find(*name, AttributeValue::Number(*bits)),
+            ConditionValue::Text(text) => Some(self.texts.text(text)).filter(|&id| id != NONE),
+            ConditionValue::TextNumber(bits) => Some(self.texts.number(*bits)).filter(|&id| id != NONE),
+            ConditionValue::Value(text) => self.values.get(text).copied(),
+            ConditionValue::ValueNumber(bits) => self.value_numbers.get(bits).copied(),
         }
     }
 
@@ -124,33 +126,33 @@ impl Atoms {
         if atom.uses > 0 {
             return;
         }
-        let (atoms, free) = match key::is_comparison(id) {
+        let (atoms, free) = match packed::is_comparison(id) {
             true => (&mut self.comparisons, &mut self.free_comparisons),
             false => (&mut self.atoms, &mut self.free),
         };
         let Some(atom) = atoms[(id >> 1) as usize].take() else { return };
         free.push(id >> 1);
         match atom.value {
-            KeyValue::AttributeCompared(name, op, ref constant) => {
+            ConditionValue::AttributeCompared(name, op, ref constant) => {
                 self.attributes.unset_comparison(name, op, constant);
                 self.comparison_ids.remove(&atom.value);
             }
-            KeyValue::ValueOrdered(op, bits) => {
+            ConditionValue::ValueOrdered(op, bits) => {
                 self.ordered_values.unset(op, &Constant::Number(bits));
                 self.comparison_ids.remove(&atom.value);
             }
-            KeyValue::Not(_) => {
+            ConditionValue::Not(_) => {
                 self.comparison_ids.remove(&atom.value);
             }
-            KeyValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
-            KeyValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
-            KeyValue::AttributeNumber(name, bits) => self.attributes.unset(name, AttributeValue::Number(bits)),
-            KeyValue::Text(text) => self.texts.unset_text(&text),
-            KeyValue::TextNumber(bits) => self.texts.unset_number(bits),
-            KeyValue::Value(text) => {
+            ConditionValue::AttributeExists(name) => self.attributes.unset(name, AttributeValue::Any),
+            ConditionValue::AttributeText(name, text) => self.attributes.unset(name, AttributeValue::Text(&text)),
+            ConditionValue::AttributeNumber(name, bits) => self.attributes.unset(name, AttributeValue::Number(bits)),
+            ConditionValue::Text(text) => self.texts.unset_text(&text),
+            ConditionValue::TextNumber(bits) => self.texts.unset_number(bits),
+            ConditionValue::Value(text) => {
                 self.values.remove(&text);
             }
-            KeyValue::ValueNumber(bits) => {
+            ConditionValue::ValueNumber(bits) => {
                 self.value_numbers.remove(&bits);
             }
         }
@@ -159,18 +161,19 @@ impl Atoms {
     /// How many times an atom that is an attribute's value is asked for; `None` for atoms of other kinds.
     pub fn uses_of_value(&self, id: AtomId) -> Option<u32> {
         let atom = self.entry(id)?;
-        matches!(atom.value, KeyValue::AttributeText(..) | KeyValue::AttributeNumber(..)).then_some(atom.uses)
+        matches!(atom.value, ConditionValue::AttributeText(..) | ConditionValue::AttributeNumber(..))
+            .then_some(atom.uses)
     }
 
     /// Append the attribute atoms that one attribute satisfies.
     #[inline]
-    pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        self.attributes.of(message, attribute, found);
+    pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
+        self.attributes.of(message, attribute, atoms);
     }
 
     /// Append the comparisons that one attribute satisfies.
-    pub fn comparisons_of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        self.attributes.compared(message, attribute, found);
+    pub fn comparisons_of(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
+        self.attributes.compared(message, attribute, atoms);
     }
 
     /// Does an element satisfy an atom that is a comparison or a negation? What is read for it is added to `visits`.
@@ -185,7 +188,7 @@ impl Atoms {
         message: Message<'_>,
         element: NodeId,
         keys: (usize, impl Iterator<Item = AtomId>),
-        found: &mut Vec<AtomId>,
+        atoms: &mut Vec<AtomId>,
         visits: &mut u64,
     ) {
         if !starts_like_a_number(message, element, visits) {
@@ -193,13 +196,13 @@ impl Atoms {
         }
         let value = string_value(message, element, visits);
         if self.ordered_values.len() <= keys.0 {
-            self.ordered_values.of(&value, found);
+            self.ordered_values.of(&value, atoms);
             return;
         }
         let number = number::parse(&value);
-        found.extend(keys.1.filter(|&id| {
+        atoms.extend(keys.1.filter(|&id| {
             self.entry(id).is_some_and(|atom| match &atom.value {
-                KeyValue::ValueOrdered(op, bits) => comparisons::is_ordered(*op, number, f64::from_bits(*bits)),
+                ConditionValue::ValueOrdered(op, bits) => comparisons::is_ordered(*op, number, f64::from_bits(*bits)),
                 _ => false,
             })
         }));
@@ -207,30 +210,30 @@ impl Atoms {
 
     /// Append the text and value atoms that an element satisfies, comparisons by order excepted. What is read for it is
     /// added to `visits`, text children aside: they are no other element's.
-    pub fn of_content(&self, message: Message<'_>, element: NodeId, found: &mut Vec<AtomId>, visits: &mut u64) {
+    pub fn of_content(&self, message: Message<'_>, element: NodeId, atoms: &mut Vec<AtomId>, visits: &mut u64) {
         if !self.texts.is_empty() {
-            let start = found.len();
+            let start = atoms.len();
             for child in message.document.children(element) {
                 let node = &message.document.nodes[child as usize];
                 match node.kind {
-                    NodeKind::Text if node.encoded => self.texts.of(message.text(child).as_bytes(), found),
-                    NodeKind::Text => self.texts.of_span(message.source, node.span, found),
+                    NodeKind::Text if node.encoded => self.texts.of(message.text(child).as_bytes(), atoms),
+                    NodeKind::Text => self.texts.of_span(message.source, node.span, atoms),
                     _ => {}
                 }
             }
-            if found.len() > start + 1 {
-                found[start..].sort_unstable();
-                dedup_from(found, start);
+            if atoms.len() > start + 1 {
+                atoms[start..].sort_unstable();
+                dedup_from(atoms, start);
             }
         }
         if !self.values.is_empty()
             && let Some(value) = string_value_up_to(message, element, self.value_bytes_max, visits)
         {
-            found.extend(self.values.get(value.as_ref()));
+            atoms.extend(self.values.get(value.as_ref()));
         }
         if !self.value_numbers.is_empty() && starts_like_a_number(message, element, visits) {
             let value = string_value(message, element, visits);
-            found.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
+            atoms.extend(number_key(number::parse(&value)).and_then(|bits| self.value_numbers.get(&bits)));
         }
     }
 
@@ -239,11 +242,11 @@ impl Atoms {
         self.entry(id).is_some_and(|atom| {
             matches!(
                 atom.value,
-                KeyValue::Text(_)
-                    | KeyValue::TextNumber(_)
-                    | KeyValue::Value(_)
-                    | KeyValue::ValueNumber(_)
-                    | KeyValue::ValueOrdered(..)
+                ConditionValue::Text(_)
+                    | ConditionValue::TextNumber(_)
+                    | ConditionValue::Value(_)
+                    | ConditionValue::ValueNumber(_)
+                    | ConditionValue::ValueOrdered(..)
             )
         })
     }
@@ -256,8 +259,8 @@ impl Atoms {
             .chain(&self.comparisons)
             .flatten()
             .map(|atom| match &atom.value {
-                KeyValue::AttributeText(_, text) => text.len(),
-                KeyValue::Text(text) | KeyValue::Value(text) => 2 * text.len() + 40,
+                ConditionValue::AttributeText(_, text) => text.len(),
+                ConditionValue::Text(text) | ConditionValue::Value(text) => 2 * text.len() + 40,
                 _ => 20,
             })
             .sum();
@@ -267,9 +270,9 @@ impl Atoms {
 
 fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32 {
     match free.pop() {
-        Some(place) => {
-            atoms[place as usize] = Some(atom);
-            place
+        Some(position) => {
+            atoms[position as usize] = Some(atom);
+            position
         }
         None => {
             atoms.push(Some(atom));
@@ -279,25 +282,30 @@ fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32
 }
 
 /// Does an element satisfy a value that is about attributes or a comparison by order?
-fn holds(message: Message<'_>, element: NodeId, value: &KeyValue, visits: &mut u64) -> bool {
+fn holds(message: Message<'_>, element: NodeId, value: &ConditionValue, visits: &mut u64) -> bool {
     let any = |name: Name, test: &dyn Fn(&str) -> bool| {
         let mut attributes = message.document.attributes_of(element).iter();
         attributes.any(|attribute| attribute.name == name && test(&message.attribute_value(attribute)))
     };
     match value {
-        KeyValue::AttributeExists(name) => any(*name, &|_| true),
-        KeyValue::AttributeText(name, text) => any(*name, &|value| *value == **text),
-        KeyValue::AttributeNumber(name, bits) => any(*name, &|value| number_key(number::parse(value)) == Some(*bits)),
-        KeyValue::AttributeCompared(name, op, constant) => {
+        ConditionValue::AttributeExists(name) => any(*name, &|_| true),
+        ConditionValue::AttributeText(name, text) => any(*name, &|value| *value == **text),
+        ConditionValue::AttributeNumber(name, bits) => {
+            any(*name, &|value| number_key(number::parse(value)) == Some(*bits))
+        }
+        ConditionValue::AttributeCompared(name, op, constant) => {
             any(*name, &|value| comparisons::holds(*op, value, constant))
         }
-        KeyValue::Not(value) => !holds(message, element, value, visits),
-        KeyValue::ValueOrdered(op, bits) => {
+        ConditionValue::Not(value) => !holds(message, element, value, visits),
+        ConditionValue::ValueOrdered(op, bits) => {
             starts_like_a_number(message, element, visits)
                 && comparisons::holds(*op, &string_value(message, element, visits), &Constant::Number(*bits))
         }
         // Not of these, and never asked.
-        KeyValue::Text(_) | KeyValue::TextNumber(_) | KeyValue::Value(_) | KeyValue::ValueNumber(_) => false,
+        ConditionValue::Text(_)
+        | ConditionValue::TextNumber(_)
+        | ConditionValue::Value(_)
+        | ConditionValue::ValueNumber(_) => false,
     }
 }
 

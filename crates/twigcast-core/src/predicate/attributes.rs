@@ -1,8 +1,8 @@
 //! Which atoms an attribute satisfies: one look-up by its name, and mostly one by its value.
 
 use super::comparisons::Comparisons;
-use super::key::AtomId;
-use super::values::{NONE, Values};
+use super::packed::AtomId;
+use super::values::{ComparedValues, NONE};
 use crate::document::{Attribute, Message};
 use crate::plan::Constant;
 use crate::query::ast::CompareOp;
@@ -10,12 +10,12 @@ use crate::vocabulary::Name;
 
 /// What queries ask of the attributes of one name.
 #[derive(Clone, Debug)]
-struct Asked {
+struct AttributeTests {
     name: Name,
     /// The next entry with the same local name, [`END`] if there is none.
     next: u32,
     exists: AtomId,
-    values: Values,
+    values: ComparedValues,
     comparisons: Option<Box<Comparisons>>,
 }
 
@@ -26,7 +26,7 @@ const END: u32 = u32::MAX;
 pub(super) struct AttributeAtoms {
     /// The first entry of a local name. Names are never taken out: the vocabulary keeps them too.
     by_local: Vec<u32>,
-    asked: Vec<Asked>,
+    tests: Vec<AttributeTests>,
 }
 
 /// What an attribute may be compared with.
@@ -41,10 +41,10 @@ pub(super) enum AttributeValue<'a> {
 
 impl AttributeAtoms {
     #[inline]
-    fn asked(&self, name: Name) -> Option<&Asked> {
-        let mut at = *self.by_local.get(name.local.0 as usize)?;
+    fn tests(&self, name: Name) -> Option<&AttributeTests> {
+        let mut at = *self.by_local.get(name.local.index())?;
         loop {
-            let asked = self.asked.get(at as usize)?;
+            let asked = self.tests.get(at as usize)?;
             if asked.name == name {
                 return Some(asked);
             }
@@ -52,26 +52,32 @@ impl AttributeAtoms {
         }
     }
 
-    fn asked_mut(&mut self, name: Name) -> &mut Asked {
-        let local = name.local.0 as usize;
+    fn tests_mut(&mut self, name: Name) -> &mut AttributeTests {
+        let local = name.local.index();
         if self.by_local.len() <= local {
             self.by_local.resize(local + 1, END);
         }
         let mut at = self.by_local[local];
-        while at != END && self.asked[at as usize].name != name {
-            at = self.asked[at as usize].next;
+        while at != END && self.tests[at as usize].name != name {
+            at = self.tests[at as usize].next;
         }
         if at == END {
-            at = self.asked.len() as u32;
+            at = self.tests.len() as u32;
             let next = std::mem::replace(&mut self.by_local[local], at);
-            self.asked.push(Asked { name, next, exists: NONE, values: Values::default(), comparisons: None });
+            self.tests.push(AttributeTests {
+                name,
+                next,
+                exists: NONE,
+                values: ComparedValues::default(),
+                comparisons: None,
+            });
         }
-        &mut self.asked[at as usize]
+        &mut self.tests[at as usize]
     }
 
     /// The atom of a value.
     pub(super) fn find(&self, name: Name, value: AttributeValue<'_>) -> Option<AtomId> {
-        let asked = self.asked(name)?;
+        let asked = self.tests(name)?;
         let atom = match value {
             AttributeValue::Any => asked.exists,
             AttributeValue::Text(text) => asked.values.text(text),
@@ -82,7 +88,7 @@ impl AttributeAtoms {
 
     /// Set the atom of a value.
     pub(super) fn set(&mut self, name: Name, value: AttributeValue<'_>, atom: AtomId) {
-        let asked = self.asked_mut(name);
+        let asked = self.tests_mut(name);
         match value {
             AttributeValue::Any => asked.exists = atom,
             AttributeValue::Number(bits) => asked.values.set_number(bits, atom),
@@ -92,7 +98,7 @@ impl AttributeAtoms {
 
     /// A value has no atom any more.
     pub(super) fn unset(&mut self, name: Name, value: AttributeValue<'_>) {
-        let asked = self.asked_mut(name);
+        let asked = self.tests_mut(name);
         match value {
             AttributeValue::Any => asked.exists = NONE,
             AttributeValue::Number(bits) => asked.values.unset_number(bits),
@@ -102,47 +108,47 @@ impl AttributeAtoms {
 
     /// Set the atom of a comparison that is no equality.
     pub(super) fn set_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant, atom: AtomId) {
-        self.asked_mut(name).comparisons.get_or_insert_default().set(op, constant, atom);
+        self.tests_mut(name).comparisons.get_or_insert_default().set(op, constant, atom);
     }
 
     /// Such a comparison has no atom any more.
     pub(super) fn unset_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant) {
-        if let Some(comparisons) = &mut self.asked_mut(name).comparisons {
+        if let Some(comparisons) = &mut self.tests_mut(name).comparisons {
             comparisons.unset(op, constant);
         }
     }
 
     /// Append the atoms of such comparisons that an attribute satisfies.
-    pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        if let Some(comparisons) = self.asked(attribute.name).and_then(|asked| asked.comparisons.as_ref()) {
-            comparisons.of(&message.attribute_value(attribute), found);
+    pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
+        if let Some(comparisons) = self.tests(attribute.name).and_then(|asked| asked.comparisons.as_ref()) {
+            comparisons.of(&message.attribute_value(attribute), atoms);
         }
     }
 
     /// Append the atoms that an attribute satisfies, but for those of comparisons that are no equality.
     #[inline]
-    pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, found: &mut Vec<AtomId>) {
-        let Some(asked) = self.asked(attribute.name) else { return };
+    pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
+        let Some(asked) = self.tests(attribute.name) else { return };
         if asked.exists != NONE {
-            found.push(asked.exists);
+            atoms.push(asked.exists);
         }
         if attribute.encoded {
-            asked.values.of(message.attribute_value(attribute).as_bytes(), found);
+            asked.values.of(message.attribute_value(attribute).as_bytes(), atoms);
         } else {
-            asked.values.of_span(message.source, attribute.value, found);
+            asked.values.of_span(message.source, attribute.value, atoms);
         }
     }
 
     /// Bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let values: usize = self
-            .asked
+            .tests
             .iter()
             .map(|asked| {
                 let compared = asked.comparisons.as_ref().map_or(0, |comparisons| comparisons.bytes());
                 asked.values.bytes() + compared
             })
             .sum();
-        values + self.asked.capacity() * size_of::<Asked>() + self.by_local.capacity() * 4
+        values + self.tests.capacity() * size_of::<AttributeTests>() + self.by_local.capacity() * 4
     }
 }

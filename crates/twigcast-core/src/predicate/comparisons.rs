@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::key::AtomId;
-use crate::eval::number;
+use super::packed::AtomId;
 use crate::plan::{Constant, number_key};
 use crate::query::ast::CompareOp;
+use crate::util::number;
 
 /// The atoms that compare the attributes of one name, or string-values.
 #[derive(Clone, Debug, Default)]
@@ -70,17 +70,17 @@ impl Comparisons {
     }
 
     /// Append the atoms that a value satisfies.
-    pub(super) fn of(&self, value: &str, found: &mut Vec<AtomId>) {
-        found.extend(self.other_texts.iter().filter(|(text, _)| ***text != *value).map(|(_, &atom)| atom));
+    pub(super) fn of(&self, value: &str, atoms: &mut Vec<AtomId>) {
+        atoms.extend(self.other_texts.iter().filter(|(text, _)| ***text != *value).map(|(_, &atom)| atom));
         if self.upper.is_empty() && self.lower.is_empty() && self.other_numbers.is_empty() {
             return;
         }
         let number = number_key(number::parse(value));
         // What is no number is unequal to every number, and in no order with any.
-        found.extend(self.other_numbers.iter().filter(|(bits, _)| Some(**bits) != number).map(|(_, &atom)| atom));
-        if let Some(place) = number.map(ordered) {
-            found.extend(self.upper.range((place, true)..).map(|(_, &atom)| atom));
-            found.extend(self.lower.range(..=(place, false)).map(|(_, &atom)| atom));
+        atoms.extend(self.other_numbers.iter().filter(|(bits, _)| Some(**bits) != number).map(|(_, &atom)| atom));
+        if let Some(position) = number.map(ordered) {
+            atoms.extend(self.upper.range((position, true)..).map(|(_, &atom)| atom));
+            atoms.extend(self.lower.range(..=(position, false)).map(|(_, &atom)| atom));
         }
     }
 
@@ -136,15 +136,15 @@ mod tests {
             for value in
                 ["", "x", "1", "1.0", " 1 ", "-0", "0", "-1", "-2.50", "0.5", "3", "1e3", "99999999999999999999"]
             {
-                let mut found = Vec::new();
-                comparisons.of(value, &mut found);
-                found.sort_unstable();
+                let mut atoms = Vec::new();
+                comparisons.of(value, &mut atoms);
+                atoms.sort_unstable();
                 let chosen = all.iter().enumerate().filter(|(atom, _)| atom % kept == 0);
                 let expected: Vec<_> = chosen
                     .filter(|(_, (op, constant))| holds(*op, value, constant))
                     .map(|(atom, _)| atom as AtomId)
                     .collect();
-                assert_eq!(found, expected, "{value:?}");
+                assert_eq!(atoms, expected, "{value:?}");
             }
         }
     }

@@ -2,17 +2,17 @@
 
 use std::num::NonZeroU32;
 
-use super::key::{ATOMS_MAX, pack, pack_content, unpack};
-use super::narrowed::Narrowed;
-use super::table::KeyTable;
-use super::waiting::{KeyedTrigger, Waiting};
+use super::packed::{ATOMS_MAX, pack, pack_content, unpack};
+use super::shape_lists::ShapeWaitLists;
+use super::trigger_table::TriggerTable;
+use super::waiters::{IndexedTrigger, Waiter};
 use crate::plan::Distance;
 
-fn entry(n: u32) -> KeyedTrigger {
+fn entry(n: u32) -> IndexedTrigger {
     let distance = if n.is_multiple_of(7) { Distance::Any } else { Distance::Up((n % 5) as u16) };
-    KeyedTrigger {
+    IndexedTrigger {
         key: pack(distance, n / 3 + 1),
-        waiting: Waiting {
+        waiting: Waiter {
             query: n,
             also: NonZeroU32::new(n % 2 * 77),
             below: NonZeroU32::new(n % 5 / 3 * n),
@@ -21,22 +21,22 @@ fn entry(n: u32) -> KeyedTrigger {
     }
 }
 
-fn check(table: &KeyTable, live: &[KeyedTrigger]) {
+fn check(table: &TriggerTable, live: &[IndexedTrigger]) {
     for distance in (0..6).map(Distance::Up).chain([Distance::Any, Distance::Level(2)]) {
         for atom in 0..200 {
             let key = pack(distance, atom);
             let mut expected: Vec<_> = live.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
             let mut kept = vec![key];
             table.select(&mut kept);
-            let mut found = Vec::new();
-            for place in &kept {
-                let list = table.get(place);
-                found.extend(list.satisfied().map(|query| Waiting { query, also: None, below: None, trigger: None }));
-                found.extend(list.others);
+            let mut atoms = Vec::new();
+            for position in &kept {
+                let list = table.get(position);
+                atoms.extend(list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }));
+                atoms.extend(list.multi_condition);
             }
             expected.sort_unstable();
-            found.sort_unstable();
-            assert_eq!(found, expected);
+            atoms.sort_unstable();
+            assert_eq!(atoms, expected);
         }
     }
 }
@@ -44,7 +44,7 @@ fn check(table: &KeyTable, live: &[KeyedTrigger]) {
 #[test]
 fn every_trigger_is_found_under_its_key_and_no_other() {
     let mut live: Vec<_> = (0..500).map(entry).collect();
-    let mut table = KeyTable::new(live.clone());
+    let mut table = TriggerTable::new(live.clone());
     check(&table, &live);
     let prefix = |distance| pack(distance, 0);
     let distances = table.distances();
@@ -52,7 +52,7 @@ fn every_trigger_is_found_under_its_key_and_no_other() {
     assert_eq!(*distances.prefixes(5, 1), [prefix(Distance::Any)]);
     assert_eq!(*distances.prefixes(1_000, 1_000), [prefix(Distance::Any)]);
     assert!(!distances.is_own() && !distances.content());
-    check(&KeyTable::default(), &[]);
+    check(&TriggerTable::default(), &[]);
 
     // Entries go and come in an order unlike that of their making.
     for n in (0..500).rev().filter(|n| n % 3 != 1) {
@@ -73,11 +73,11 @@ fn every_trigger_is_found_under_its_key_and_no_other() {
 
 #[test]
 fn long_lists_grow_and_shrink_within_their_memory() {
-    let long = |n| KeyedTrigger {
+    let long = |n| IndexedTrigger {
         key: pack(Distance::Up(u16::from(n % 50 == 0)), 5),
-        waiting: Waiting { query: n, also: None, below: None, trigger: (n % 4 == 0).then_some(n) },
+        waiting: Waiter { query: n, also: None, below: None, trigger: (n % 4 == 0).then_some(n) },
     };
-    let mut table = KeyTable::default();
+    let mut table = TriggerTable::default();
     let mut sizes = Vec::new();
     for _ in 0..3 {
         (0..1_000).for_each(|n| table.insert(long(n)));
@@ -112,20 +112,20 @@ fn lists_are_narrowed_down_to_what_holds() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             ((state >> 33) % bound) as u32
         };
-        let mut table = KeyTable::default();
-        let mut narrowed = Narrowed::default();
-        let mut live: Vec<KeyedTrigger> = Vec::new();
-        let mut known = 0;
+        let mut table = TriggerTable::default();
+        let mut narrowed = ShapeWaitLists::default();
+        let mut live: Vec<IndexedTrigger> = Vec::new();
+        let mut existing = 0;
         for query in 0..600 {
             let mut some = |of: u64| NonZeroU32::new(if random(2) == 0 { 1 + random(of) } else { 0 });
-            let waiting = Waiting {
+            let waiting = Waiter {
                 query,
                 also: some(9).filter(|n| n.get() > 5),
                 below: some(8),
                 trigger: some(20).map(u32::from),
             };
-            let waiting = Waiting { trigger: waiting.trigger.filter(|&number| number > 15), ..waiting };
-            live.push(KeyedTrigger { key: pack(Distance::Up(0), 1 + random(4)), waiting });
+            let waiting = Waiter { trigger: waiting.trigger.filter(|&number| number > 15), ..waiting };
+            live.push(IndexedTrigger { key: pack(Distance::Up(0), 1 + random(4)), waiting });
             table.insert(live[live.len() - 1]);
             if random(3) == 0 {
                 assert!(table.remove(live.swap_remove(random(live.len() as u64) as usize)));
@@ -135,30 +135,30 @@ fn lists_are_narrowed_down_to_what_holds() {
             // Of shape 0 nothing holds, of the others some of the branches.
             let holds = |branch: u32| shape > 0 && branch.is_multiple_of(shape + 2);
             for _ in 0..2 {
-                let mut places = keys.clone();
-                table.select(&mut places);
+                let mut positions = keys.clone();
+                table.select(&mut positions);
                 let sought = (&table, &keys[..], shape);
                 let hash = narrowed.hash(sought);
                 let candidate = narrowed.candidate(hash);
                 let start = candidate
                     .and_then(|candidate| narrowed.find(sought, hash, candidate))
-                    .or_else(|| narrowed.insert(sought, &places, holds));
+                    .or_else(|| narrowed.insert(sought, &positions, holds));
                 let Some(start) = start else { continue };
-                known += 1;
+                existing += 1;
                 let list = narrowed.get(start);
-                let mut found: Vec<_> =
-                    list.satisfied().map(|query| Waiting { query, also: None, below: None, trigger: None }).collect();
-                found.extend(list.others);
+                let mut atoms: Vec<_> =
+                    list.satisfied().map(|query| Waiter { query, also: None, below: None, trigger: None }).collect();
+                atoms.extend(list.multi_condition);
                 let here = live.iter().filter(|entry| keys.contains(&entry.key)).map(|entry| entry.waiting);
                 let mut expected: Vec<_> = here
                     .filter(|waiting| waiting.below.is_none_or(|branch| holds(branch.get())))
-                    .map(|waiting| Waiting { below: None, ..waiting })
+                    .map(|waiting| Waiter { below: None, ..waiting })
                     .collect();
-                found.sort_unstable();
+                atoms.sort_unstable();
                 expected.sort_unstable();
-                assert_eq!(found, expected);
+                assert_eq!(atoms, expected);
             }
         }
-        assert!(known > 400, "{known}");
+        assert!(existing > 400, "{existing}");
     }
 }

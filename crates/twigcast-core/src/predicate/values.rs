@@ -7,11 +7,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::key::AtomId;
-use super::words::{Atoms, NO_ATOMS, Words, is_plain_integer, short, short_within, small_integer};
-use crate::document::Span;
-use crate::eval::number;
+use super::packed::AtomId;
+use super::word_table::{NO_ATOMS, WordAtoms, WordTable, is_plain_integer, short, short_within, small_integer};
+use crate::document::ByteRange;
 use crate::plan::number_key;
+use crate::util::number;
 
 /// No atom has this number.
 pub(super) const NONE: AtomId = 0;
@@ -20,15 +20,15 @@ const PLAIN_MAX: f64 = 9_999_999.0;
 
 /// The texts and numbers that some kind of value is compared with, and their atoms.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values {
+pub(super) struct ComparedValues {
     /// The atoms of short texts: that of the text, and that of the number of which it is the plain spelling. By the number,
     /// as far as that is a small one (see [`small_integer`]).
-    small: Vec<Atoms>,
+    small: Vec<WordAtoms>,
     /// The others, packed (see [`short`]).
-    short: Words,
+    short: WordTable,
     long: FxHashMap<Box<str>, AtomId>,
     /// By the bits of the number.
-    numbers: Words,
+    numbers: WordTable,
 }
 
 /// The plain spelling of a number, packed.
@@ -46,7 +46,7 @@ fn trimmed(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
-impl Values {
+impl ComparedValues {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.small.is_empty() && self.short.is_empty() && self.long.is_empty() && self.numbers.is_empty()
@@ -54,7 +54,7 @@ impl Values {
 
     /// The atoms of a packed text.
     #[inline]
-    fn packed(&self, word: u64) -> Atoms {
+    fn packed(&self, word: u64) -> WordAtoms {
         match small_integer(word) {
             Some(number) => self.small.get(number).copied().unwrap_or(NO_ATOMS),
             None => self.short.get(word),
@@ -122,18 +122,18 @@ impl Values {
     }
 
     /// Append the atoms of what a value equals.
-    pub(super) fn of(&self, value: &[u8], found: &mut Vec<AtomId>) {
-        self.of_packed(value, short(value), found);
+    pub(super) fn of(&self, value: &[u8], atoms: &mut Vec<AtomId>) {
+        self.of_packed(value, short(value), atoms);
     }
 
     /// [`Self::of`] for a value that is a slice of a message.
     #[inline]
-    pub(super) fn of_span(&self, source: &[u8], span: Span, found: &mut Vec<AtomId>) {
-        self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), found);
+    pub(super) fn of_span(&self, source: &[u8], span: ByteRange, atoms: &mut Vec<AtomId>) {
+        self.of_packed(span.of(source), short_within(source, span.start as usize, span.end as usize), atoms);
     }
 
     #[inline]
-    fn of_packed(&self, value: &[u8], word: Option<u64>, found: &mut Vec<AtomId>) {
+    fn of_packed(&self, value: &[u8], word: Option<u64>, atoms: &mut Vec<AtomId>) {
         let [text, mut number] = match word {
             Some(word) => self.packed(word),
             None => [self.of_long(value), NONE],
@@ -142,10 +142,10 @@ impl Values {
             number = self.of_number(value);
         }
         if text != NONE {
-            found.push(text);
+            atoms.push(text);
         }
         if number != NONE {
-            found.push(number);
+            atoms.push(number);
         }
     }
 
@@ -172,14 +172,14 @@ impl Values {
     /// Bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let long: usize = self.long.keys().map(|text| text.len() + 40).sum();
-        self.small.capacity() * size_of::<Atoms>() + self.short.bytes() + self.numbers.bytes() + long
+        self.small.capacity() * size_of::<WordAtoms>() + self.short.bytes() + self.numbers.bytes() + long
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::number::parse;
+    use crate::util::number::parse;
 
     const SPELLINGS: [&str; 38] = [
         "",
@@ -232,16 +232,16 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) as usize % bound
             };
-            let mut values = Values::default();
+            let mut values = ComparedValues::default();
             let mut live: Vec<(bool, &str, AtomId)> = Vec::new();
             for atom in 1..200 {
                 let spelling = SPELLINGS[random(SPELLINGS.len())];
                 let is_text = random(2) == 0;
                 let bits = number_key(parse(spelling));
-                let known = live.iter().position(|&(text, known, _)| {
-                    text == is_text && if text { known == spelling } else { number_key(parse(known)) == bits }
+                let existing = live.iter().position(|&(text, existing, _)| {
+                    text == is_text && if text { existing == spelling } else { number_key(parse(existing)) == bits }
                 });
-                match (known, bits) {
+                match (existing, bits) {
                     (Some(at), _) => {
                         live.swap_remove(at);
                         if is_text {
@@ -267,14 +267,14 @@ mod tests {
                     };
                     let mut expected: Vec<_> = live.iter().filter(equals).map(|entry| entry.2).collect();
                     let within = format!("<a>{value}</a>");
-                    let span = Span { start: 3, end: 3 + value.len() as u32 };
-                    let (mut alone, mut found) = (Vec::new(), Vec::new());
+                    let span = ByteRange { start: 3, end: 3 + value.len() as u32 };
+                    let (mut alone, mut atoms) = (Vec::new(), Vec::new());
                     values.of(value.as_bytes(), &mut alone);
-                    values.of_span(within.as_bytes(), span, &mut found);
-                    assert_eq!(found, alone);
+                    values.of_span(within.as_bytes(), span, &mut atoms);
+                    assert_eq!(atoms, alone);
                     expected.sort_unstable();
-                    found.sort_unstable();
-                    assert_eq!(found, expected, "{value:?}");
+                    atoms.sort_unstable();
+                    assert_eq!(atoms, expected, "{value:?}");
                 }
             }
         }

@@ -4,16 +4,16 @@
 //! token-based part. White space that only sets the query out (between tags, braces and the ends of the content) is
 //! dropped, as XQuery does by default; white space written as a reference or in CDATA stays.
 
-use super::flwr::{Attribute, Content, Element, Item, ValuePart};
-use super::lexer::Kind;
-use super::markup::{TextRun, declarations_ahead, flush, line_ends, ncname_length, skip_space, space};
+use super::flwr::{AttributeConstructor, AttributeValuePart, ElementConstructor, ElementContent, ItemExpr};
+use super::lexer::TokenKind;
+use super::markup::{ConstantText, flush, line_ends, namespace_declarations, ncname_length, skip_space, space};
 use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
 use crate::vocabulary::{Name, NamespaceId, XML_NAMESPACE, XMLNS_NAMESPACE};
 
 /// A name as written in markup: where it starts and its parts.
 #[derive(Clone, Copy)]
-struct Written<'a> {
+struct MarkupName<'a> {
     offset: usize,
     text: &'a str,
     prefix: &'a str,
@@ -22,18 +22,18 @@ struct Written<'a> {
 
 /// An attribute of a start tag, before prefixes are resolved.
 struct RawAttribute<'a> {
-    name: Written<'a>,
-    value: Vec<ValuePart>,
+    name: MarkupName<'a>,
+    value: Vec<AttributeValuePart>,
 }
 
 impl<'a> Parser<'a, '_> {
     /// DirectConstructor; the current token is its `<`.
-    pub(super) fn constructor(&mut self) -> Parsed<Item> {
+    pub(super) fn constructor(&mut self) -> Parsed<ItemExpr> {
         let start = self.token.start;
         let (item, end) = self.constructor_at(start)?;
         self.lexer.position = end;
         self.advance();
-        if matches!(self.token.kind, Kind::OpenBracket | Kind::Slash | Kind::DoubleSlash) {
+        if matches!(self.token.kind, TokenKind::OpenBracket | TokenKind::Slash | TokenKind::DoubleSlash) {
             let message = "a constructed element takes no step or predicate".into();
             return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]));
         }
@@ -41,7 +41,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The constructor at an offset, and where it ends.
-    fn constructor_at(&mut self, start: usize) -> Parsed<(Item, usize)> {
+    fn constructor_at(&mut self, start: usize) -> Parsed<(ItemExpr, usize)> {
         let rest = &self.lexer.text[start..];
         if let Some(inner) = rest.strip_prefix("<!--") {
             return self.comment(start, inner);
@@ -54,20 +54,20 @@ impl<'a> Parser<'a, '_> {
         let (element, end) = self.element(start)?;
         self.constructors -= 1;
         self.leave();
-        Ok((Item::Element(Box::new(element)), end))
+        Ok((ItemExpr::Element(Box::new(element)), end))
     }
 
-    fn comment(&self, start: usize, inner: &str) -> Parsed<(Item, usize)> {
+    fn comment(&self, start: usize, inner: &str) -> Parsed<(ItemExpr, usize)> {
         let Some(length) = inner.find("-->") else { return Err(self.unclosed_markup(start, "comment", "-->")) };
         let text = &inner[..length];
         if text.contains("--") || text.ends_with('-') {
             let message = "a comment cannot hold `--` or end in `-`".into();
             return Err(self.error(start, QueryErrorKind::Syntax, message, &[]));
         }
-        Ok((Item::Comment(line_ends(text).into()), start + length + "<!---->".len()))
+        Ok((ItemExpr::Comment(line_ends(text).into()), start + length + "<!---->".len()))
     }
 
-    fn processing_instruction(&self, start: usize, inner: &str) -> Parsed<(Item, usize)> {
+    fn processing_instruction(&self, start: usize, inner: &str) -> Parsed<(ItemExpr, usize)> {
         let Some(length) = inner.find("?>") else {
             return Err(self.unclosed_markup(start, "processing instruction", "?>"));
         };
@@ -79,7 +79,7 @@ impl<'a> Parser<'a, '_> {
             return Err(self.error(start, QueryErrorKind::Syntax, message, &["a name"]));
         }
         let data = line_ends(data.trim_start_matches(space)).into();
-        Ok((Item::ProcessingInstruction { target: target.into(), data }, start + length + "<??>".len()))
+        Ok((ItemExpr::ProcessingInstruction { target: target.into(), data }, start + length + "<??>".len()))
     }
 
     fn unclosed_markup(&self, start: usize, what: &str, end: &str) -> Box<crate::error::QueryError> {
@@ -88,15 +88,20 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The element whose `<` is at an offset, and where it ends.
-    fn element(&mut self, start: usize) -> Parsed<(Element, usize)> {
+    fn element(&mut self, start: usize) -> Parsed<(ElementConstructor, usize)> {
         let name = self.written_name(start + 1, "`<` must be followed by a name; in text write &lt;")?;
         let (declared, in_output) = (self.declared.len(), self.in_output.len());
         let mut declarations = self.declare_namespaces(name.offset + name.text.len())?;
         let (raw, position, empty) = self.attributes(&name)?;
         let element_name = self.constructed_name(name, true, &mut declarations)?;
         let attributes = self.resolve_attributes(raw, &mut declarations)?;
-        let mut element =
-            Element { qname: name.text.into(), name: element_name, declarations, attributes, content: Vec::new() };
+        let mut element = ElementConstructor {
+            qname: name.text.into(),
+            name: element_name,
+            declarations,
+            attributes,
+            content: Vec::new(),
+        };
         let end = if empty { position } else { self.content(start, name.text, position, &mut element.content)? };
         self.declared.truncate(declared);
         self.in_output.truncate(in_output);
@@ -104,7 +109,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The QName at an offset.
-    fn written_name(&self, offset: usize, otherwise: &str) -> Parsed<Written<'a>> {
+    fn written_name(&self, offset: usize, otherwise: &str) -> Parsed<MarkupName<'a>> {
         let rest = &self.lexer.text[offset..];
         let first = ncname_length(rest);
         if first == 0 {
@@ -113,16 +118,16 @@ impl<'a> Parser<'a, '_> {
         let second = rest[first..].strip_prefix(':').map_or(0, ncname_length);
         if second == 0 {
             let text = &rest[..first];
-            return Ok(Written { offset, text, prefix: "", local: text });
+            return Ok(MarkupName { offset, text, prefix: "", local: text });
         }
         let text = &rest[..first + 1 + second];
-        Ok(Written { offset, text, prefix: &rest[..first], local: &text[first + 1..] })
+        Ok(MarkupName { offset, text, prefix: &rest[..first], local: &text[first + 1..] })
     }
 
     /// Reads the start tag ahead for its namespace declarations: they hold in the whole tag, also to their left.
     fn declare_namespaces(&mut self, from: usize) -> Parsed<Vec<(Box<str>, Box<str>)>> {
         let mut declarations: Vec<(Box<str>, Box<str>)> = Vec::new();
-        for (prefix, offset, raw) in declarations_ahead(self.lexer.text, from) {
+        for (prefix, offset, raw) in namespace_declarations(self.lexer.text, from) {
             let uri = self.namespace_value(offset, raw)?;
             let problem = match prefix {
                 "xmlns" => Some("the prefix `xmlns` cannot be declared"),
@@ -133,10 +138,12 @@ impl<'a> Parser<'a, '_> {
                 _ if uri == XMLNS_NAMESPACE => Some("no prefix can be bound to this namespace"),
                 "" => None,
                 _ if uri.is_empty() => Some("a prefix cannot be bound to no namespace"),
-                _ if declarations.iter().any(|(known, _)| **known == *prefix) => Some("the prefix is declared twice"),
+                _ if declarations.iter().any(|(existing, _)| **existing == *prefix) => {
+                    Some("the prefix is declared twice")
+                }
                 _ => None,
             };
-            let twice = prefix.is_empty() && declarations.iter().any(|(known, _)| known.is_empty());
+            let twice = prefix.is_empty() && declarations.iter().any(|(existing, _)| existing.is_empty());
             if let Some(problem) = problem.or(twice.then_some("the default namespace is declared twice")) {
                 return Err(self.error(offset, QueryErrorKind::Syntax, problem.into(), &[]));
             }
@@ -168,7 +175,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The attributes of a start tag; where the tag ends; whether it is an empty-element tag.
-    fn attributes(&mut self, element: &Written<'a>) -> Parsed<(Vec<RawAttribute<'a>>, usize, bool)> {
+    fn attributes(&mut self, element: &MarkupName<'a>) -> Parsed<(Vec<RawAttribute<'a>>, usize, bool)> {
         let text = self.lexer.text;
         let mut position = element.offset + element.text.len();
         let mut attributes = Vec::new();
@@ -207,7 +214,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// AttributeValue, quotes included.
-    fn attribute_value(&mut self, position: &mut usize, name: &Written<'a>) -> Parsed<Vec<ValuePart>> {
+    fn attribute_value(&mut self, position: &mut usize, name: &MarkupName<'a>) -> Parsed<Vec<AttributeValuePart>> {
         let text = self.lexer.text;
         let start = *position;
         let Some(quote) = text[start..].chars().next().filter(|quote| matches!(quote, '"' | '\'')) else {
@@ -229,7 +236,7 @@ impl<'a> Parser<'a, '_> {
                 }
                 _ if character == quote => {
                     *position += 1;
-                    flush(&mut constant, |text| parts.push(ValuePart::Text(text)));
+                    flush(&mut constant, |text| parts.push(AttributeValuePart::Text(text)));
                     return Ok(parts);
                 }
                 '{' | '}' if next == Some(character) => {
@@ -237,10 +244,10 @@ impl<'a> Parser<'a, '_> {
                     *position += 2;
                 }
                 '{' => {
-                    flush(&mut constant, |text| parts.push(ValuePart::Text(text)));
+                    flush(&mut constant, |text| parts.push(AttributeValuePart::Text(text)));
                     let (item, end) = self.enclosed(*position)?;
                     self.refuse_constructors(&item, *position)?;
-                    parts.push(ValuePart::Enclosed(item));
+                    parts.push(AttributeValuePart::Enclosed(item));
                     *position = end;
                 }
                 '}' => return Err(self.lone_brace(*position)),
@@ -267,36 +274,36 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// An attribute's value is made of values; an element there is surely a mistake.
-    fn refuse_constructors(&self, item: &Item, offset: usize) -> Parsed<()> {
+    fn refuse_constructors(&self, item: &ItemExpr, offset: usize) -> Parsed<()> {
         match item {
-            Item::Element(_) | Item::Comment(_) | Item::ProcessingInstruction { .. } => {
+            ItemExpr::Element(_) | ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } => {
                 let message = "an attribute's value cannot hold markup".into();
                 Err(self.error(offset, QueryErrorKind::Unsupported, message, &["a path", "a value"]))
             }
-            Item::Sequence(items) => items.iter().try_for_each(|item| self.refuse_constructors(item, offset)),
-            Item::Flwr(flwr) => self.refuse_constructors(&flwr.result, offset),
-            Item::If(choice) => {
+            ItemExpr::Sequence(items) => items.iter().try_for_each(|item| self.refuse_constructors(item, offset)),
+            ItemExpr::Flwr(flwr) => self.refuse_constructors(&flwr.result, offset),
+            ItemExpr::If(choice) => {
                 self.refuse_constructors(&choice.then, offset)?;
                 self.refuse_constructors(&choice.otherwise, offset)
             }
-            Item::Value(_) => Ok(()),
+            ItemExpr::Value(_) => Ok(()),
         }
     }
 
     /// `{ items }` at an offset, and where it ends.
-    fn enclosed(&mut self, open: usize) -> Parsed<(Item, usize)> {
+    fn enclosed(&mut self, open: usize) -> Parsed<(ItemExpr, usize)> {
         self.lexer.position = open + 1;
         self.advance();
-        if self.token.kind == Kind::CloseBrace {
+        if self.token.kind == TokenKind::CloseBrace {
             let message = "`{ }` encloses nothing; for a brace in text write {{ or }}".into();
             return Err(self.error(open, QueryErrorKind::Syntax, message, &["a path", "a value"]));
         }
         let outer_brace = std::mem::replace(&mut self.open_brace, open);
         let item = self.items()?;
         self.open_brace = outer_brace;
-        if self.token.kind != Kind::CloseBrace {
-            if self.token.kind == Kind::End {
-                return Err(self.unclosed(Kind::CloseBrace, open));
+        if self.token.kind != TokenKind::CloseBrace {
+            if self.token.kind == TokenKind::End {
+                return Err(self.unclosed(TokenKind::CloseBrace, open));
             }
             return Err(self.unexpected_in_flwr(&["}", ","]));
         }
@@ -309,10 +316,10 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// The content of an element up to and with its end tag; returns where that ends.
-    fn content(&mut self, start: usize, qname: &str, from: usize, content: &mut Vec<Content>) -> Parsed<usize> {
+    fn content(&mut self, start: usize, qname: &str, from: usize, content: &mut Vec<ElementContent>) -> Parsed<usize> {
         let text = self.lexer.text;
         let mut position = from;
-        let mut run = TextRun::default();
+        let mut run = ConstantText::default();
         loop {
             let rest = &text[position..];
             let Some(character) = rest.chars().next() else {
@@ -339,7 +346,7 @@ impl<'a> Parser<'a, '_> {
                     }
                     run.end(content);
                     let (item, end) = self.constructor_at(position)?;
-                    content.push(Content::Constructor(item));
+                    content.push(ElementContent::Constructor(item));
                     position = end;
                 }
                 '{' if rest.starts_with("{{") => {
@@ -353,7 +360,7 @@ impl<'a> Parser<'a, '_> {
                 '{' => {
                     run.end(content);
                     let (item, end) = self.enclosed(position)?;
-                    content.push(Content::Enclosed(item));
+                    content.push(ElementContent::Enclosed(item));
                     position = end;
                 }
                 '}' => return Err(self.lone_brace(position)),
@@ -396,15 +403,15 @@ impl<'a> Parser<'a, '_> {
         &mut self,
         raw: Vec<RawAttribute<'a>>,
         declarations: &mut Vec<(Box<str>, Box<str>)>,
-    ) -> Parsed<Vec<Attribute>> {
-        let mut attributes: Vec<Attribute> = Vec::with_capacity(raw.len());
+    ) -> Parsed<Vec<AttributeConstructor>> {
+        let mut attributes: Vec<AttributeConstructor> = Vec::with_capacity(raw.len());
         for RawAttribute { name: written, value } in raw {
             let name = self.constructed_name(written, false, declarations)?;
-            if attributes.iter().any(|known| known.name == name) {
+            if attributes.iter().any(|existing| existing.name == name) {
                 let message = format!("the attribute `{}` stands twice in the tag", written.text);
                 return Err(self.error(written.offset, QueryErrorKind::Syntax, message, &[]));
             }
-            attributes.push(Attribute { qname: written.text.into(), name, value });
+            attributes.push(AttributeConstructor { qname: written.text.into(), name, value });
         }
         Ok(attributes)
     }
@@ -413,7 +420,7 @@ impl<'a> Parser<'a, '_> {
     /// nothing around declares it.
     fn constructed_name(
         &mut self,
-        written: Written<'a>,
+        written: MarkupName<'a>,
         element: bool,
         declarations: &mut Vec<(Box<str>, Box<str>)>,
     ) -> Parsed<Name> {
@@ -423,9 +430,9 @@ impl<'a> Parser<'a, '_> {
             (prefix, _) => self.namespace_of(prefix, written.offset)?,
         };
         let needed = written.prefix != "xml" && (element || !written.prefix.is_empty());
-        let known = self.in_output.iter().rev().find(|(prefix, _)| *prefix == written.prefix).map(|&(_, id)| id);
+        let existing = self.in_output.iter().rev().find(|(prefix, _)| *prefix == written.prefix).map(|&(_, id)| id);
         let nothing = if written.prefix.is_empty() { Some(NamespaceId::NONE) } else { None };
-        if needed && known.or(nothing) != Some(namespace) {
+        if needed && existing.or(nothing) != Some(namespace) {
             self.in_output.push((written.prefix, namespace));
             declarations.push((written.prefix.into(), self.vocabulary.namespace_uri(namespace).into()));
         }

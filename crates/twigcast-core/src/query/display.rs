@@ -84,7 +84,7 @@ impl<'a> Printer<'a> {
         }
         let uri = self.vocabulary.namespace_uri(namespace);
         let fits = |prefix: &str| !prefix.is_empty() && !self.avoided.contains(prefix);
-        let declared = self.declared.iter().find(|(prefix, known)| *known == uri && fits(prefix));
+        let declared = self.declared.iter().find(|(prefix, existing)| *existing == uri && fits(prefix));
         let prefix = declared.map_or_else(|| self.unused_prefix(), |(prefix, _)| prefix.clone());
         self.used.insert(namespace, prefix.clone());
         prefix
@@ -101,14 +101,14 @@ impl<'a> Printer<'a> {
 
     /// Keeps paths from using a prefix that a constructor binds, unless it is to what the prefix means anyway.
     pub fn avoid_prefix(&mut self, prefix: &str, uri: &str) {
-        if self.declared.get(prefix).is_none_or(|known| known != uri) {
+        if self.declared.get(prefix).is_none_or(|existing| existing != uri) {
             self.avoided.insert(prefix.to_owned());
         }
     }
 
     /// The name of a variable, without `$`.
     pub fn variable_name(&self, id: VariableId) -> &str {
-        self.variables.get(id.0 as usize).map_or("variable", |name| name)
+        self.variables.get(id.index()).map_or("variable", |name| name)
     }
 
     /// Writes an expression, in parentheses if it binds more loosely than `least`.
@@ -326,7 +326,7 @@ fn position_of(predicate: &Expr) -> Option<&Expr> {
     match predicate {
         Expr::Compare { op: CompareOp::Equal, left, right }
             if matches!(**left, Expr::Call { function: Function::Position, .. })
-                && right.static_type(&[]) == super::functions::Type::Number =>
+                && right.static_type(&[]) == super::functions::ExprType::Number =>
         {
             Some(right)
         }

@@ -13,14 +13,14 @@
 //! or at `$doc` or `$msg` (both mean the message). Constructors are XQuery's direct constructors.
 
 use super::ast::{Expr, VariableId};
-use super::functions::Type;
+use super::functions::ExprType;
 use crate::vocabulary::Name;
 
 /// A For-Where-Return query.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Query {
+pub struct FlwrQuery {
     /// What it returns.
-    pub body: Item,
+    pub body: ItemExpr,
     /// All its variables, by number.
     pub variables: Vec<Variable>,
 }
@@ -31,20 +31,20 @@ pub struct Variable {
     /// Its name, without `$`. Several variables may share one: the inner hides the outer.
     pub name: Box<str>,
     /// The type of its value. A `for` variable is always one node.
-    pub value_type: Type,
+    pub value_type: ExprType,
 }
 
 /// Something that evaluates to a sequence of nodes and values.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum ItemExpr {
     /// `a, b`, `(a, b)`, `()`.
-    Sequence(Vec<Item>),
+    Sequence(Vec<ItemExpr>),
     /// `for ... return ...`.
-    Flwr(Box<Flwr>),
+    Flwr(Box<FlwrExpr>),
     /// `if (a) then b else c`.
-    If(Box<If>),
+    If(Box<IfExpr>),
     /// `<a>...</a>`.
-    Element(Box<Element>),
+    Element(Box<ElementConstructor>),
     /// `<!--...-->`; the text between.
     Comment(Box<str>),
     /// `<?target data?>`.
@@ -60,20 +60,20 @@ pub enum Item {
 
 /// A For-Where-Return expression.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Flwr {
+pub struct FlwrExpr {
     /// The `for` and `let` clauses, in order; at least one.
-    pub clauses: Vec<Clause>,
+    pub clauses: Vec<BindingClause>,
     /// The `where` clause.
     pub condition: Option<Expr>,
     /// The `order by` clause, most significant key first.
     pub order: Vec<OrderKey>,
     /// The `return` clause.
-    pub result: Item,
+    pub result: ItemExpr,
 }
 
 /// One variable of a `for` or `let` clause.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Clause {
+pub enum BindingClause {
     /// `for $v in source`.
     For {
         /// The variable, bound to each node in turn.
@@ -103,18 +103,18 @@ pub struct OrderKey {
 
 /// A conditional expression.
 #[derive(Clone, Debug, PartialEq)]
-pub struct If {
+pub struct IfExpr {
     /// What decides.
     pub condition: Expr,
     /// The value if it is true.
-    pub then: Item,
+    pub then: ItemExpr,
     /// The value if it is false.
-    pub otherwise: Item,
+    pub otherwise: ItemExpr,
 }
 
 /// A direct element constructor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Element {
+pub struct ElementConstructor {
     /// The name as written, prefix included.
     pub qname: Box<str>,
     /// The expanded name.
@@ -123,71 +123,71 @@ pub struct Element {
     /// that the tag uses and no enclosing constructor declares.
     pub declarations: Vec<(Box<str>, Box<str>)>,
     /// The attributes, in order.
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<AttributeConstructor>,
     /// What is between the tags.
-    pub content: Vec<Content>,
+    pub content: Vec<ElementContent>,
 }
 
 /// An attribute of a constructor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attribute {
+pub struct AttributeConstructor {
     /// The name as written, prefix included.
     pub qname: Box<str>,
     /// The expanded name.
     pub name: Name,
     /// The value: constant text and templates in turn.
-    pub value: Vec<ValuePart>,
+    pub value: Vec<AttributeValuePart>,
 }
 
 /// A part of an attribute's value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ValuePart {
+pub enum AttributeValuePart {
     /// Constant text, unescaped.
     Text(Box<str>),
     /// `{ query }`: the string values of its items, separated by spaces.
-    Enclosed(Item),
+    Enclosed(ItemExpr),
 }
 
 /// A part of an element's content.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
+pub enum ElementContent {
     /// Constant text, unescaped; never white space that only sets the query out.
     Text(Box<str>),
     /// A constructor written directly in the content.
-    Constructor(Item),
+    Constructor(ItemExpr),
     /// `{ query }`: copies of its nodes; neighbouring values are separated by a space.
-    Enclosed(Item),
+    Enclosed(ItemExpr),
 }
 
-impl Query {
+impl FlwrQuery {
     /// The outermost For-Where-Return expressions: a message matches when a binding of any of them passes.
-    pub fn outermost(&self) -> Vec<&Flwr> {
-        let mut found = Vec::new();
-        collect(&self.body, &mut found);
-        found
+    pub fn outermost(&self) -> Vec<&FlwrExpr> {
+        let mut result = Vec::new();
+        collect(&self.body, &mut result);
+        result
     }
 }
 
-fn collect<'q>(item: &'q Item, found: &mut Vec<&'q Flwr>) {
+fn collect<'q>(item: &'q ItemExpr, result: &mut Vec<&'q FlwrExpr>) {
     match item {
-        Item::Sequence(items) => items.iter().for_each(|item| collect(item, found)),
-        Item::Flwr(flwr) => found.push(flwr),
-        Item::If(choice) => {
-            collect(&choice.then, found);
-            collect(&choice.otherwise, found);
+        ItemExpr::Sequence(items) => items.iter().for_each(|item| collect(item, result)),
+        ItemExpr::Flwr(flwr) => result.push(flwr),
+        ItemExpr::If(choice) => {
+            collect(&choice.then, result);
+            collect(&choice.otherwise, result);
         }
-        Item::Element(element) => {
+        ItemExpr::Element(element) => {
             for part in element.attributes.iter().flat_map(|attribute| &attribute.value) {
-                if let ValuePart::Enclosed(item) = part {
-                    collect(item, found);
+                if let AttributeValuePart::Enclosed(item) = part {
+                    collect(item, result);
                 }
             }
             for part in &element.content {
-                if let Content::Constructor(item) | Content::Enclosed(item) = part {
-                    collect(item, found);
+                if let ElementContent::Constructor(item) | ElementContent::Enclosed(item) = part {
+                    collect(item, result);
                 }
             }
         }
-        Item::Comment(_) | Item::ProcessingInstruction { .. } | Item::Value(_) => {}
+        ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => {}
     }
 }

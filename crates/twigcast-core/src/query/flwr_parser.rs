@@ -1,10 +1,10 @@
 //! The grammar of For-Where-Return queries, apart from constructors (`constructor.rs`).
 
 use super::ast::{Axis, Expr, Path, PathStart, VariableId};
-use super::flwr::{Clause, Flwr, If, Item, OrderKey, Query, Variable};
-use super::functions::Type;
+use super::flwr::{BindingClause, FlwrExpr, FlwrQuery, IfExpr, ItemExpr, OrderKey, Variable};
+use super::functions::ExprType;
 use super::hints;
-use super::lexer::{Kind, Lexer, Token, is_space};
+use super::lexer::{Lexer, Token, TokenKind, is_space};
 use super::parser::{Parsed, Parser};
 use super::refusals::any_of;
 use crate::error::QueryErrorKind;
@@ -13,16 +13,16 @@ use crate::error::QueryErrorKind;
 pub(super) fn is_flwr(text: &str) -> bool {
     let mut lexer = Lexer { text, position: 0, comments: true, angle_not_equal: false };
     let mut token = lexer.next();
-    while token.kind == Kind::OpenParen {
+    while token.kind == TokenKind::OpenParen {
         token = lexer.next();
     }
     match token.kind {
-        Kind::Less => true,
-        Kind::Name => match &text[token.start..token.end] {
+        TokenKind::Less => true,
+        TokenKind::Name => match &text[token.start..token.end] {
             "for" | "let" => lexer.peek() == b'$',
             "if" => lexer.peek() == b'(',
             "declare" | "xquery" | "import" | "module" => {
-                matches!(lexer.next().kind, Kind::Name)
+                matches!(lexer.next().kind, TokenKind::Name)
             }
             "element" | "document" | "text" | "comment" | "attribute" => lexer.peek() == b'{',
             _ => false,
@@ -33,18 +33,18 @@ pub(super) fn is_flwr(text: &str) -> bool {
 
 impl<'a> Parser<'a, '_> {
     /// The whole text as a For-Where-Return query.
-    pub fn whole_flwr(mut self) -> Parsed<Query> {
+    pub fn whole_flwr(mut self) -> Parsed<FlwrQuery> {
         self.flwr = true;
         self.lexer.comments = true;
         self.lexer.angle_not_equal = false;
         self.lexer.position = 0;
         self.advance();
         let body = self.items()?;
-        if self.token.kind != Kind::End {
+        if self.token.kind != TokenKind::End {
             return Err(self.unexpected_in_flwr(&["the end of the query"]));
         }
         let variables = std::mem::take(&mut self.declared_variables);
-        let query = Query { body, variables };
+        let query = FlwrQuery { body, variables };
         if query.outermost().is_empty() {
             let message = "nothing here says which messages are wanted; write a `for`".into();
             return Err(self.error(0, QueryErrorKind::Syntax, message, &["for $variable in path return ..."]));
@@ -53,28 +53,28 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// One or more items, separated by commas.
-    pub(super) fn items(&mut self) -> Parsed<Item> {
+    pub(super) fn items(&mut self) -> Parsed<ItemExpr> {
         let first = self.item()?;
-        if self.token.kind != Kind::Comma {
+        if self.token.kind != TokenKind::Comma {
             return Ok(first);
         }
         let mut items = vec![first];
-        while self.token.kind == Kind::Comma {
+        while self.token.kind == TokenKind::Comma {
             self.advance();
             items.push(self.item()?);
         }
-        Ok(Item::Sequence(items))
+        Ok(ItemExpr::Sequence(items))
     }
 
     /// One item (ExprSingle).
-    fn item(&mut self) -> Parsed<Item> {
+    fn item(&mut self) -> Parsed<ItemExpr> {
         self.enter()?;
         let item = match self.token.kind {
-            Kind::Less => self.constructor()?,
-            Kind::OpenParen if self.opens_sequence() => self.sequence()?,
-            Kind::Name => match (self.text_of(self.token), self.lexer.peek()) {
-                ("for" | "let", b'$') => Item::Flwr(Box::new(self.flwr_expression()?)),
-                ("if", b'(') => Item::If(Box::new(self.conditional()?)),
+            TokenKind::Less => self.constructor()?,
+            TokenKind::OpenParen if self.opens_sequence() => self.sequence()?,
+            TokenKind::Name => match (self.text_of(self.token), self.lexer.peek()) {
+                ("for" | "let", b'$') => ItemExpr::Flwr(Box::new(self.flwr_expression()?)),
+                ("if", b'(') => ItemExpr::If(Box::new(self.conditional()?)),
                 _ => self.value()?,
             },
             _ => self.value()?,
@@ -84,7 +84,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// An expression of the path language.
-    fn value(&mut self) -> Parsed<Item> {
+    fn value(&mut self) -> Parsed<ItemExpr> {
         self.refuse_xquery()?;
         let start = self.token.start;
         let expr = self.expression()?;
@@ -100,7 +100,7 @@ impl<'a> Parser<'a, '_> {
             let message = "a namespace cannot be returned; namespaces come with the elements that use them".into();
             return Err(self.error(start, QueryErrorKind::Unsupported, message, &[]));
         }
-        Ok(Item::Value(expr))
+        Ok(ItemExpr::Value(expr))
     }
 
     /// Does an expression certainly select attributes?
@@ -120,18 +120,18 @@ impl<'a> Parser<'a, '_> {
     /// Does the parenthesis at hand hold a sequence rather than a parenthesised path expression? It does when what
     /// follows it, and any parentheses right after it, is no path expression, or when there is a comma in one of them.
     fn opens_sequence(&self) -> bool {
-        let mut ahead = self.lexer;
-        let mut token = ahead.next();
+        let mut lookahead = self.lexer;
+        let mut token = lookahead.next();
         let mut depth = 1usize;
-        while token.kind == Kind::OpenParen {
+        while token.kind == TokenKind::OpenParen {
             depth += 1;
-            token = ahead.next();
+            token = lookahead.next();
         }
         let constructs = match token.kind {
-            Kind::Less | Kind::CloseParen => true,
-            Kind::Name => {
-                let word = &ahead.text[token.start..token.end];
-                matches!((word, ahead.peek()), ("for" | "let", b'$') | ("if", b'('))
+            TokenKind::Less | TokenKind::CloseParen => true,
+            TokenKind::Name => {
+                let word = &lookahead.text[token.start..token.end];
+                matches!((word, lookahead.peek()), ("for" | "let", b'$') | ("if", b'('))
             }
             _ => false,
         };
@@ -142,29 +142,30 @@ impl<'a> Parser<'a, '_> {
         let mut run = depth;
         loop {
             match token.kind {
-                Kind::OpenParen | Kind::OpenBracket => depth += 1,
-                Kind::CloseParen | Kind::CloseBracket => {
+                TokenKind::OpenParen | TokenKind::OpenBracket => depth += 1,
+                TokenKind::CloseParen | TokenKind::CloseBracket => {
                     depth -= 1;
                     run = run.min(depth);
                     if depth == 0 {
                         return false;
                     }
                 }
-                Kind::Comma if depth == run => return true,
-                Kind::End | Kind::UnclosedLiteral | Kind::UnclosedComment => return false,
+                TokenKind::Comma if depth == run => return true,
+                TokenKind::End | TokenKind::UnclosedLiteral | TokenKind::UnclosedComment => return false,
                 _ => {}
             }
-            token = ahead.next();
+            token = lookahead.next();
         }
     }
 
     /// `( items )`.
-    fn sequence(&mut self) -> Parsed<Item> {
+    fn sequence(&mut self) -> Parsed<ItemExpr> {
         let open = self.token.start;
         self.advance();
-        let items = if self.token.kind == Kind::CloseParen { Item::Sequence(Vec::new()) } else { self.items()? };
-        self.close(Kind::CloseParen, open)?;
-        if matches!(self.token.kind, Kind::OpenBracket | Kind::Slash | Kind::DoubleSlash) {
+        let items =
+            if self.token.kind == TokenKind::CloseParen { ItemExpr::Sequence(Vec::new()) } else { self.items()? };
+        self.close(TokenKind::CloseParen, open)?;
+        if matches!(self.token.kind, TokenKind::OpenBracket | TokenKind::Slash | TokenKind::DoubleSlash) {
             let message = "a sequence takes no step or predicate here; write a | b for the nodes of both".into();
             return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]));
         }
@@ -172,7 +173,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// FLWORExpr.
-    fn flwr_expression(&mut self) -> Parsed<Flwr> {
+    fn flwr_expression(&mut self) -> Parsed<FlwrExpr> {
         let scope = self.variables.len();
         let mut clauses = Vec::new();
         loop {
@@ -194,11 +195,11 @@ impl<'a> Parser<'a, '_> {
         }
         let result = self.item()?;
         self.variables.truncate(scope);
-        Ok(Flwr { clauses, condition, order, result })
+        Ok(FlwrExpr { clauses, condition, order, result })
     }
 
     /// ForClause.
-    fn for_clause(&mut self, clauses: &mut Vec<Clause>) -> Parsed<()> {
+    fn for_clause(&mut self, clauses: &mut Vec<BindingClause>) -> Parsed<()> {
         self.advance();
         loop {
             self.count_step()?;
@@ -210,9 +211,9 @@ impl<'a> Parser<'a, '_> {
             let source = self.condition()?;
             self.require_node_set(&source, start, "what `for` runs over")?;
             let attributes = self.selects_attributes(&source);
-            let variable = self.declare(name, Type::NodeSet, attributes);
-            clauses.push(Clause::For { variable, source });
-            if self.token.kind != Kind::Comma {
+            let variable = self.declare(name, ExprType::NodeSet, attributes);
+            clauses.push(BindingClause::For { variable, source });
+            if self.token.kind != TokenKind::Comma {
                 return Ok(());
             }
             self.advance();
@@ -220,20 +221,20 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// LetClause.
-    fn let_clause(&mut self, clauses: &mut Vec<Clause>) -> Parsed<()> {
+    fn let_clause(&mut self, clauses: &mut Vec<BindingClause>) -> Parsed<()> {
         self.advance();
         loop {
             self.count_step()?;
             let name = self.new_variable("let")?;
-            if self.token.kind != Kind::Assign {
+            if self.token.kind != TokenKind::Assign {
                 return Err(self.no_binding_word(":="));
             }
             self.advance();
             let value = self.condition()?;
             let (value_type, attributes) = (value.static_type(&self.variable_types), self.selects_attributes(&value));
             let variable = self.declare(name, value_type, attributes);
-            clauses.push(Clause::Let { variable, value });
-            if self.token.kind != Kind::Comma {
+            clauses.push(BindingClause::Let { variable, value });
+            if self.token.kind != TokenKind::Comma {
                 return Ok(());
             }
             self.advance();
@@ -242,7 +243,7 @@ impl<'a> Parser<'a, '_> {
 
     /// The name in a `for` or `let` clause.
     fn new_variable(&mut self, clause: &str) -> Parsed<&'a str> {
-        if self.token.kind != Kind::Variable {
+        if self.token.kind != TokenKind::Variable {
             let message = format!("{} stands where `{clause}` needs a variable", self.shown(self.token));
             return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["$variable"]));
         }
@@ -251,8 +252,8 @@ impl<'a> Parser<'a, '_> {
         Ok(name)
     }
 
-    fn declare(&mut self, name: &'a str, value_type: Type, attributes: bool) -> VariableId {
-        let id = VariableId(u32::try_from(self.declared_variables.len()).unwrap_or(u32::MAX));
+    fn declare(&mut self, name: &'a str, value_type: ExprType, attributes: bool) -> VariableId {
+        let id = VariableId::new(self.declared_variables.len());
         self.declared_variables.push(Variable { name: name.into(), value_type });
         self.variable_types.push(value_type);
         self.variables.push((name, id));
@@ -279,18 +280,18 @@ impl<'a> Parser<'a, '_> {
     fn condition(&mut self) -> Parsed<Expr> {
         self.refuse_xquery()?;
         let token = self.token;
-        if token.kind == Kind::Less {
+        if token.kind == TokenKind::Less {
             let message = "a constructor can stand only in `return` and in other constructors".into();
             return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
         }
-        if token.kind == Kind::Name {
+        if token.kind == TokenKind::Name {
             let word = self.text_of(token);
             if matches!((word, self.lexer.peek()), ("for" | "let", b'$') | ("if", b'(')) {
                 let message = format!("`{word}` can stand only in `return` and in constructors here");
                 return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["a path", "a value"]));
             }
         }
-        if token.kind == Kind::OpenParen && self.opens_sequence() {
+        if token.kind == TokenKind::OpenParen && self.opens_sequence() {
             let message = "a sequence can stand only in `return` and in constructors; \
                            write a | b for the nodes of both, or two comparisons joined by `or`"
                 .into();
@@ -325,7 +326,7 @@ impl<'a> Parser<'a, '_> {
                 let message = "collations are not supported: strings are ordered by code point".into();
                 return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &["return", ","]));
             }
-            if self.token.kind != Kind::Comma {
+            if self.token.kind != TokenKind::Comma {
                 return Ok(keys);
             }
             self.advance();
@@ -333,12 +334,12 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// IfExpr.
-    fn conditional(&mut self) -> Parsed<If> {
+    fn conditional(&mut self) -> Parsed<IfExpr> {
         self.advance();
         let open = self.token.start;
         self.advance();
         let condition = self.condition()?;
-        self.close(Kind::CloseParen, open)?;
+        self.close(TokenKind::CloseParen, open)?;
         if !self.accept_keyword("then") {
             return Err(self.unexpected_in_flwr(&["then"]));
         }
@@ -347,12 +348,12 @@ impl<'a> Parser<'a, '_> {
             return Err(self.unexpected_in_flwr(&["else"]));
         }
         let otherwise = self.item()?;
-        Ok(If { condition, then, otherwise })
+        Ok(IfExpr { condition, then, otherwise })
     }
 
     /// Moves past a keyword, if it is the current token.
     fn accept_keyword(&mut self, word: &str) -> bool {
-        let accepted = self.token.kind == Kind::Name && self.text_of(self.token) == word;
+        let accepted = self.token.kind == TokenKind::Name && self.text_of(self.token) == word;
         if accepted {
             self.advance();
         }
@@ -361,18 +362,18 @@ impl<'a> Parser<'a, '_> {
 
     /// Refuses, by name, what XQuery has and this language has not.
     fn refuse_xquery(&self) -> Parsed<()> {
-        if self.token.kind != Kind::Name {
+        if self.token.kind != TokenKind::Name {
             return Ok(());
         }
         let word = self.text_of(self.token);
-        let mut ahead = self.lexer;
-        let next = ahead.next();
-        let next_text = &ahead.text[next.start..next.end];
+        let mut lookahead = self.lexer;
+        let next = lookahead.next();
+        let next_text = &lookahead.text[next.start..next.end];
         let message = match word {
-            "some" | "every" if next.kind == Kind::Variable => {
+            "some" | "every" if next.kind == TokenKind::Variable => {
                 format!("`{word}` is not supported; write the path with a predicate: [a[. = b]] for some")
             }
-            "declare" | "import" | "module" | "xquery" if next.kind == Kind::Name => {
+            "declare" | "import" | "module" | "xquery" if next.kind == TokenKind::Name => {
                 let hint = if next_text == "namespace" || next_text == "default" {
                     "namespaces are given beside the query, as in namespaces={\"p\": \"urn:...\"}"
                 } else {
@@ -380,17 +381,19 @@ impl<'a> Parser<'a, '_> {
                 };
                 format!("`{word} {next_text}` is not supported; {hint}")
             }
-            "element" | "attribute" | "processing-instruction" if next.kind == Kind::Name => {
+            "element" | "attribute" | "processing-instruction" if next.kind == TokenKind::Name => {
                 format!(
                     "the computed constructor `{word} {next_text} {{` is not supported; write <{next_text}>...</{next_text}>"
                 )
             }
             "element" | "attribute" | "document" | "text" | "comment" | "ordered" | "unordered"
-                if next.kind == Kind::OpenBrace =>
+                if next.kind == TokenKind::OpenBrace =>
             {
                 format!("`{word} {{` is not supported; write a tag, text or {{ ... }} in a tag")
             }
-            "typeswitch" | "validate" | "try" | "switch" if matches!(next.kind, Kind::OpenParen | Kind::OpenBrace) => {
+            "typeswitch" | "validate" | "try" | "switch"
+                if matches!(next.kind, TokenKind::OpenParen | TokenKind::OpenBrace) =>
+            {
                 format!("`{word}` is not supported; write if (...) then ... else ...")
             }
             _ => return Ok(()),
@@ -404,7 +407,7 @@ impl<'a> Parser<'a, '_> {
             return error;
         }
         let token = self.token;
-        if token.kind == Kind::Name {
+        if token.kind == TokenKind::Name {
             let word = self.text_of(token);
             let clause = match word {
                 "group" => Some("`group by` is not supported"),
@@ -429,7 +432,7 @@ impl<'a> Parser<'a, '_> {
         let quoted: Vec<&str> = quoted.iter().map(String::as_str).collect();
         let due_words = any_of(if due == ["the end of the query"] { due } else { &quoted });
         let message = match token.kind {
-            Kind::End => format!("the query ends after {}, where {due_words} is due", self.shown(self.previous)),
+            TokenKind::End => format!("the query ends after {}, where {due_words} is due", self.shown(self.previous)),
             _ => format!("{} stands where {due_words} is due", self.shown(token)),
         };
         self.error(token.start, QueryErrorKind::Syntax, message, due)

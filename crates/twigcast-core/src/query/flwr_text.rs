@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::display::{Printed, Printer, Strength};
-use super::flwr::{Clause, Content, Element, Flwr, Item, Query, ValuePart};
-use super::json::Writer;
+use super::flwr::{
+    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
+};
+use super::json::JsonWriter;
 use crate::vocabulary::{Name, Vocabulary};
 
 /// Writes a query, as [`super::display::expression`] does an expression.
-pub fn query(query: &Query, vocabulary: &Vocabulary, declared: &BTreeMap<String, String>) -> Printed {
+pub fn query(query: &FlwrQuery, vocabulary: &Vocabulary, declared: &BTreeMap<String, String>) -> Printed {
     let names: Vec<Box<str>> = query.variables.iter().map(|variable| variable.name.clone()).collect();
     let mut printer = Printer::new(vocabulary, declared, &names);
     declarations(&query.body, &mut |prefix, uri| printer.avoid_prefix(prefix, uri));
@@ -19,31 +21,31 @@ pub fn query(query: &Query, vocabulary: &Vocabulary, declared: &BTreeMap<String,
 }
 
 /// Calls back with every prefix and URI that a constructor declares.
-fn declarations(item: &Item, declare: &mut dyn FnMut(&str, &str)) {
+fn declarations(item: &ItemExpr, declare: &mut dyn FnMut(&str, &str)) {
     match item {
-        Item::Sequence(items) => items.iter().for_each(|item| declarations(item, declare)),
-        Item::Flwr(flwr) => declarations(&flwr.result, declare),
-        Item::If(choice) => {
+        ItemExpr::Sequence(items) => items.iter().for_each(|item| declarations(item, declare)),
+        ItemExpr::Flwr(flwr) => declarations(&flwr.result, declare),
+        ItemExpr::If(choice) => {
             declarations(&choice.then, declare);
             declarations(&choice.otherwise, declare);
         }
-        Item::Element(element) => {
+        ItemExpr::Element(element) => {
             element.declarations.iter().for_each(|(prefix, uri)| declare(prefix, uri));
             for part in &element.content {
-                if let Content::Constructor(item) | Content::Enclosed(item) = part {
+                if let ElementContent::Constructor(item) | ElementContent::Enclosed(item) = part {
                     declarations(item, declare);
                 }
             }
         }
-        Item::Comment(_) | Item::ProcessingInstruction { .. } | Item::Value(_) => {}
+        ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => {}
     }
 }
 
 impl Printer<'_> {
     /// Items where commas need no parentheses.
-    fn top(&mut self, item: &Item) {
+    fn top(&mut self, item: &ItemExpr) {
         match item {
-            Item::Sequence(items) if items.len() > 1 => {
+            ItemExpr::Sequence(items) if items.len() > 1 => {
                 for (index, item) in items.iter().enumerate() {
                     self.text.push_str(if index > 0 { ", " } else { "" });
                     self.item(item);
@@ -53,17 +55,17 @@ impl Printer<'_> {
         }
     }
 
-    fn item(&mut self, item: &Item) {
+    fn item(&mut self, item: &ItemExpr) {
         match item {
-            Item::Sequence(_) => {
+            ItemExpr::Sequence(_) => {
                 self.text.push('(');
-                if !matches!(item, Item::Sequence(items) if items.is_empty()) {
+                if !matches!(item, ItemExpr::Sequence(items) if items.is_empty()) {
                     self.top(item);
                 }
                 self.text.push(')');
             }
-            Item::Flwr(flwr) => self.flwr(flwr),
-            Item::If(choice) => {
+            ItemExpr::Flwr(flwr) => self.flwr(flwr),
+            ItemExpr::If(choice) => {
                 self.text.push_str("if (");
                 self.expr(&choice.condition, Strength::Or);
                 self.text.push_str(") then ");
@@ -71,23 +73,23 @@ impl Printer<'_> {
                 self.text.push_str(" else ");
                 self.item(&choice.otherwise);
             }
-            Item::Element(element) => self.element(element),
-            Item::Comment(text) => {
+            ItemExpr::Element(element) => self.element(element),
+            ItemExpr::Comment(text) => {
                 let _ = write!(self.text, "<!--{text}-->");
             }
-            Item::ProcessingInstruction { target, data } => {
+            ItemExpr::ProcessingInstruction { target, data } => {
                 let _ = write!(self.text, "<?{target}{}{data}?>", if data.is_empty() { "" } else { " " });
             }
             // A lone `/` would swallow the word after it.
-            Item::Value(expr) => self.expr(expr, Strength::And),
+            ItemExpr::Value(expr) => self.expr(expr, Strength::And),
         }
     }
 
-    fn flwr(&mut self, flwr: &Flwr) {
+    fn flwr(&mut self, flwr: &FlwrExpr) {
         for clause in &flwr.clauses {
             let (word, variable, joint, expr) = match clause {
-                Clause::For { variable, source } => ("for", variable, "in", source),
-                Clause::Let { variable, value } => ("let", variable, ":=", value),
+                BindingClause::For { variable, source } => ("for", variable, "in", source),
+                BindingClause::Let { variable, value } => ("let", variable, ":=", value),
             };
             let name = self.variable_name(*variable).to_owned();
             let _ = write!(self.text, "{word} ${name} {joint} ");
@@ -112,7 +114,7 @@ impl Printer<'_> {
         self.item(&flwr.result);
     }
 
-    fn element(&mut self, element: &Element) {
+    fn element(&mut self, element: &ElementConstructor) {
         let _ = write!(self.text, "<{}", element.qname);
         for (prefix, uri) in &element.declarations {
             let _ = write!(self.text, " xmlns{}{prefix}=\"", if prefix.is_empty() { "" } else { ":" });
@@ -123,8 +125,8 @@ impl Printer<'_> {
             let _ = write!(self.text, " {}=\"", attribute.qname);
             for part in &attribute.value {
                 match part {
-                    ValuePart::Text(text) => self.escaped(text, true),
-                    ValuePart::Enclosed(item) => self.enclosed(item),
+                    AttributeValuePart::Text(text) => self.escaped(text, true),
+                    AttributeValuePart::Enclosed(item) => self.enclosed(item),
                 }
             }
             self.text.push('"');
@@ -136,15 +138,15 @@ impl Printer<'_> {
         self.text.push('>');
         for part in &element.content {
             match part {
-                Content::Text(text) => self.constant(text),
-                Content::Constructor(item) => self.item(item),
-                Content::Enclosed(item) => self.enclosed(item),
+                ElementContent::Text(text) => self.constant(text),
+                ElementContent::Constructor(item) => self.item(item),
+                ElementContent::Enclosed(item) => self.enclosed(item),
             }
         }
         let _ = write!(self.text, "</{}>", element.qname);
     }
 
-    fn enclosed(&mut self, item: &Item) {
+    fn enclosed(&mut self, item: &ItemExpr) {
         self.text.push_str("{ ");
         self.top(item);
         self.text.push_str(" }");
@@ -180,25 +182,25 @@ impl Printer<'_> {
     }
 }
 
-impl Writer<'_> {
+impl JsonWriter<'_> {
     /// Writes a For-Where-Return query.
-    pub(super) fn flwr_query(&mut self, query: &Query) {
+    pub(super) fn flwr_query(&mut self, query: &FlwrQuery) {
         self.open("flwr-query");
         self.field("body");
         self.item(&query.body);
         self.out.push('}');
     }
 
-    fn item(&mut self, item: &Item) {
+    fn item(&mut self, item: &ItemExpr) {
         match item {
-            Item::Sequence(items) => {
+            ItemExpr::Sequence(items) => {
                 self.open("sequence");
                 self.field("items");
                 self.list(items, Self::item);
                 self.out.push('}');
             }
-            Item::Flwr(flwr) => self.flwr(flwr),
-            Item::If(choice) => {
+            ItemExpr::Flwr(flwr) => self.flwr(flwr),
+            ItemExpr::If(choice) => {
                 self.open("if");
                 self.field("condition");
                 self.expr(&choice.condition);
@@ -208,25 +210,25 @@ impl Writer<'_> {
                 self.item(&choice.otherwise);
                 self.out.push('}');
             }
-            Item::Element(element) => self.element(element),
-            Item::Comment(text) => self.text_object("comment-constructor", text),
-            Item::ProcessingInstruction { target, data } => {
+            ItemExpr::Element(element) => self.element(element),
+            ItemExpr::Comment(text) => self.text_object("comment-constructor", text),
+            ItemExpr::ProcessingInstruction { target, data } => {
                 self.open("processing-instruction-constructor");
                 self.text_field("target", target);
                 self.text_field("data", data);
                 self.out.push('}');
             }
-            Item::Value(expr) => self.expr(expr),
+            ItemExpr::Value(expr) => self.expr(expr),
         }
     }
 
-    fn flwr(&mut self, flwr: &Flwr) {
+    fn flwr(&mut self, flwr: &FlwrExpr) {
         self.open("flwr");
         self.field("clauses");
         self.list(&flwr.clauses, |writer, clause| {
             let (kind, variable, field, expr) = match clause {
-                Clause::For { variable, source } => ("for", variable, "source", source),
-                Clause::Let { variable, value } => ("let", variable, "value", value),
+                BindingClause::For { variable, source } => ("for", variable, "source", source),
+                BindingClause::Let { variable, value } => ("let", variable, "value", value),
             };
             writer.open(kind);
             writer.variable(*variable);
@@ -251,7 +253,7 @@ impl Writer<'_> {
         self.out.push('}');
     }
 
-    fn element(&mut self, element: &Element) {
+    fn element(&mut self, element: &ElementConstructor) {
         self.open("element");
         self.name(&element.qname, element.name);
         self.field("declarations");
@@ -267,21 +269,21 @@ impl Writer<'_> {
             writer.name(&attribute.qname, attribute.name);
             writer.field("value");
             writer.list(&attribute.value, |writer, part| match part {
-                ValuePart::Text(text) => writer.text_object("text", text),
-                ValuePart::Enclosed(item) => writer.enclosed(item),
+                AttributeValuePart::Text(text) => writer.text_object("text", text),
+                AttributeValuePart::Enclosed(item) => writer.enclosed(item),
             });
             writer.out.push('}');
         });
         self.field("content");
         self.list(&element.content, |writer, part| match part {
-            Content::Text(text) => writer.text_object("text", text),
-            Content::Constructor(item) => writer.item(item),
-            Content::Enclosed(item) => writer.enclosed(item),
+            ElementContent::Text(text) => writer.text_object("text", text),
+            ElementContent::Constructor(item) => writer.item(item),
+            ElementContent::Enclosed(item) => writer.enclosed(item),
         });
         self.out.push('}');
     }
 
-    fn enclosed(&mut self, item: &Item) {
+    fn enclosed(&mut self, item: &ItemExpr) {
         self.open("enclosed");
         self.field("item");
         self.item(item);

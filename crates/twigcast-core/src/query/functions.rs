@@ -5,14 +5,14 @@ use super::ast::{Expr, Function, PathStart};
 /// The type of an XPath 1.0 expression. All are known without evaluating, except that of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Type {
+pub enum ExprType {
     NodeSet,
     Boolean,
     Number,
     String,
 }
 
-impl Type {
+impl ExprType {
     /// How messages call a value of the type.
     pub(crate) fn noun(self) -> &'static str {
         match self {
@@ -142,9 +142,9 @@ impl Function {
     }
 
     /// The type of its result.
-    pub fn result_type(self) -> Type {
+    pub fn result_type(self) -> ExprType {
         match self {
-            Self::Id => Type::NodeSet,
+            Self::Id => ExprType::NodeSet,
             Self::Last
             | Self::Position
             | Self::Count
@@ -153,9 +153,9 @@ impl Function {
             | Self::Sum
             | Self::Floor
             | Self::Ceiling
-            | Self::Round => Type::Number,
+            | Self::Round => ExprType::Number,
             Self::StartsWith | Self::Contains | Self::Boolean | Self::Not | Self::True | Self::False | Self::Lang => {
-                Type::Boolean
+                ExprType::Boolean
             }
             Self::LocalName
             | Self::NamespaceUri
@@ -166,7 +166,7 @@ impl Function {
             | Self::SubstringAfter
             | Self::Substring
             | Self::NormalizeSpace
-            | Self::Translate => Type::String,
+            | Self::Translate => ExprType::String,
         }
     }
 }
@@ -174,18 +174,18 @@ impl Function {
 impl Expr {
     /// The static type. `variable_types` gives the types of the variables by number; one that it does not list is a
     /// node-set.
-    pub fn static_type(&self, variable_types: &[Type]) -> Type {
+    pub fn static_type(&self, variable_types: &[ExprType]) -> ExprType {
         match self {
-            Self::Or(_) | Self::And(_) | Self::Compare { .. } => Type::Boolean,
-            Self::Arithmetic { .. } | Self::Negate(_) | Self::Number(_) => Type::Number,
-            Self::Union(_) => Type::NodeSet,
-            Self::Literal(_) => Type::String,
+            Self::Or(_) | Self::And(_) | Self::Compare { .. } => ExprType::Boolean,
+            Self::Arithmetic { .. } | Self::Negate(_) | Self::Number(_) => ExprType::Number,
+            Self::Union(_) => ExprType::NodeSet,
+            Self::Literal(_) => ExprType::String,
             Self::Call { function, .. } => function.result_type(),
             Self::Path(path) => match path.start {
                 PathStart::Variable(id) if path.steps.is_empty() => {
-                    variable_types.get(id.0 as usize).copied().unwrap_or(Type::NodeSet)
+                    variable_types.get(id.index()).copied().unwrap_or(ExprType::NodeSet)
                 }
-                _ => Type::NodeSet,
+                _ => ExprType::NodeSet,
             },
         }
     }

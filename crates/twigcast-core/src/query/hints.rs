@@ -144,12 +144,12 @@ pub(crate) fn similar_axis(name: &str) -> Option<&'static str> {
 }
 
 /// The known word nearest to `name`, if it is near: at most a third of its letters differ.
-fn similar(name: &str, known: &[&'static str]) -> Option<&'static str> {
+fn similar(name: &str, existing: &[&'static str]) -> Option<&'static str> {
     if name.len() > 40 {
         return None;
     }
     let squeezed: String = name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
-    known
+    existing
         .iter()
         .map(|&word| (distance(&squeezed, &word.replace('-', "")), word))
         .filter(|&(distance, word)| distance * 3 <= word.len().min(name.len()))

@@ -48,7 +48,7 @@ pub fn query(query: &Query, vocabulary: &Vocabulary) -> String {
         Query::XPath(_) => Vec::new(),
         Query::Flwr(flwr) => flwr.variables.iter().map(|variable| variable.name.clone()).collect(),
     };
-    let mut writer = Writer { out: String::new(), vocabulary, variables: &names };
+    let mut writer = JsonWriter { out: String::new(), vocabulary, variables: &names };
     match query {
         Query::XPath(expr) => writer.expr(expr),
         Query::Flwr(flwr) => writer.flwr_query(flwr),
@@ -57,14 +57,14 @@ pub fn query(query: &Query, vocabulary: &Vocabulary) -> String {
 }
 
 /// Writes JSON into a string.
-pub(super) struct Writer<'a> {
+pub(super) struct JsonWriter<'a> {
     pub out: String,
     pub vocabulary: &'a Vocabulary,
     /// Names of variables by number.
     pub variables: &'a [Box<str>],
 }
 
-impl Writer<'_> {
+impl JsonWriter<'_> {
     /// Writes an expression.
     pub fn expr(&mut self, expr: &Expr) {
         match expr {
@@ -192,9 +192,9 @@ impl Writer<'_> {
 
     /// The fields `name` and `id`.
     pub fn variable(&mut self, id: VariableId) {
-        let name = self.variables.get(id.0 as usize).map_or("", |name| name);
+        let name = self.variables.get(id.index()).map_or("", |name| name);
         self.text_field("name", name);
-        let _ = write!(self.out, ",\"id\":{}", id.0);
+        let _ = write!(self.out, ",\"id\":{}", id.as_u32());
     }
 
     /// `{"kind":"..."`, to be continued with fields.

@@ -6,7 +6,7 @@
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// The end of the text.
     End,
     /// `12`, `1.5`, `.5`.
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
 /// A token: what and where.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// First byte.
     pub start: usize,
     /// One past the last byte.
@@ -104,15 +104,15 @@ impl<'a> Lexer<'a> {
 
     /// The byte after white space and comments, without moving; 0 where a comment is not closed.
     pub fn peek(&self) -> u8 {
-        let mut ahead = *self;
-        if ahead.skip_space() { ahead.byte(ahead.position) } else { 0 }
+        let mut lookahead = *self;
+        if lookahead.skip_space() { lookahead.byte(lookahead.position) } else { 0 }
     }
 
     /// Does `::` come next?
     pub fn peek_axis(&self) -> bool {
-        let mut ahead = *self;
-        ahead.skip_space();
-        ahead.byte(ahead.position) == b':' && ahead.byte(ahead.position + 1) == b':'
+        let mut lookahead = *self;
+        lookahead.skip_space();
+        lookahead.byte(lookahead.position) == b':' && lookahead.byte(lookahead.position + 1) == b':'
     }
 
     /// Reads the next token.
@@ -120,7 +120,7 @@ impl<'a> Lexer<'a> {
         if !self.skip_space() {
             let start = self.position;
             self.position = self.text.len();
-            return Token { kind: Kind::UnclosedComment, start, end: self.text.len(), colon: 0 };
+            return Token { kind: TokenKind::UnclosedComment, start, end: self.text.len(), colon: 0 };
         }
         let start = self.position;
         let first = self.byte(start);
@@ -129,42 +129,42 @@ impl<'a> Lexer<'a> {
         }
         let second = self.byte(start + 1);
         let (kind, length) = match first {
-            0 => (Kind::End, 0),
+            0 => (TokenKind::End, 0),
             b'0'..=b'9' => return self.number(start),
             b'.' if second.is_ascii_digit() => return self.number(start),
-            b'.' if second == b'.' => (Kind::DotDot, 2),
-            b'.' => (Kind::Dot, 1),
+            b'.' if second == b'.' => (TokenKind::DotDot, 2),
+            b'.' => (TokenKind::Dot, 1),
             b'\'' | b'"' => return self.literal(start, first),
             b'$' => return self.variable(start),
             b'*' => return self.star(start),
-            b'/' if second == b'/' => (Kind::DoubleSlash, 2),
-            b'/' => (Kind::Slash, 1),
-            b'(' => (Kind::OpenParen, 1),
-            b')' => (Kind::CloseParen, 1),
-            b'[' => (Kind::OpenBracket, 1),
-            b']' => (Kind::CloseBracket, 1),
-            b'{' => (Kind::OpenBrace, 1),
-            b'}' => (Kind::CloseBrace, 1),
-            b'@' => (Kind::At, 1),
-            b',' => (Kind::Comma, 1),
-            b'|' => (Kind::Pipe, 1),
-            b'+' => (Kind::Plus, 1),
-            b'-' => (Kind::Minus, 1),
-            b'=' => (Kind::Equal, 1),
-            b'!' if second == b'=' => (Kind::NotEqual, 2),
-            b'<' if second == b'=' => (Kind::LessOrEqual, 2),
-            b'<' if second == b'>' && self.angle_not_equal => (Kind::NotEqual, 2),
-            b'<' => (Kind::Less, 1),
-            b'>' if second == b'=' => (Kind::GreaterOrEqual, 2),
-            b'>' => (Kind::Greater, 1),
-            b':' if second == b':' => (Kind::ColonColon, 2),
-            b':' if second == b'=' => (Kind::Assign, 2),
-            _ => (Kind::Other, 1),
+            b'/' if second == b'/' => (TokenKind::DoubleSlash, 2),
+            b'/' => (TokenKind::Slash, 1),
+            b'(' => (TokenKind::OpenParen, 1),
+            b')' => (TokenKind::CloseParen, 1),
+            b'[' => (TokenKind::OpenBracket, 1),
+            b']' => (TokenKind::CloseBracket, 1),
+            b'{' => (TokenKind::OpenBrace, 1),
+            b'}' => (TokenKind::CloseBrace, 1),
+            b'@' => (TokenKind::At, 1),
+            b',' => (TokenKind::Comma, 1),
+            b'|' => (TokenKind::Pipe, 1),
+            b'+' => (TokenKind::Plus, 1),
+            b'-' => (TokenKind::Minus, 1),
+            b'=' => (TokenKind::Equal, 1),
+            b'!' if second == b'=' => (TokenKind::NotEqual, 2),
+            b'<' if second == b'=' => (TokenKind::LessOrEqual, 2),
+            b'<' if second == b'>' && self.angle_not_equal => (TokenKind::NotEqual, 2),
+            b'<' => (TokenKind::Less, 1),
+            b'>' if second == b'=' => (TokenKind::GreaterOrEqual, 2),
+            b'>' => (TokenKind::Greater, 1),
+            b':' if second == b':' => (TokenKind::ColonColon, 2),
+            b':' if second == b'=' => (TokenKind::Assign, 2),
+            _ => (TokenKind::Other, 1),
         };
         self.token(kind, start, start + length)
     }
 
-    fn token(&mut self, kind: Kind, start: usize, end: usize) -> Token {
+    fn token(&mut self, kind: TokenKind, start: usize, end: usize) -> Token {
         self.position = end;
         Token { kind, start, end, colon: 0 }
     }
@@ -196,32 +196,32 @@ impl<'a> Lexer<'a> {
         let end = self.ncname_end(name_start);
         if end == name_start {
             let length = self.text[name_start..].chars().next().map_or(0, char::len_utf8);
-            return self.token(Kind::Other, start, name_start + length);
+            return self.token(TokenKind::Other, start, name_start + length);
         }
         if self.byte(end) != b':' {
-            return self.token(Kind::Name, start, end);
+            return self.token(TokenKind::Name, start, end);
         }
         if self.byte(end + 1) == b'*' {
-            let mut token = self.token(Kind::NamespaceStar, start, end + 2);
+            let mut token = self.token(TokenKind::NamespaceStar, start, end + 2);
             token.colon = end;
             return token;
         }
         let local_end = self.ncname_end(end + 1);
         if local_end == end + 1 {
-            return self.token(Kind::Name, start, end);
+            return self.token(TokenKind::Name, start, end);
         }
-        let mut token = self.token(Kind::Name, start, local_end);
+        let mut token = self.token(TokenKind::Name, start, local_end);
         token.colon = end;
         token
     }
 
     fn variable(&mut self, start: usize) -> Token {
-        let mut ahead = Self { position: start + 1, ..*self };
-        ahead.skip_space();
-        let mut token = self.name(start, ahead.position);
+        let mut lookahead = Self { position: start + 1, ..*self };
+        lookahead.skip_space();
+        let mut token = self.name(start, lookahead.position);
         token.kind = match token.kind {
-            Kind::Name => Kind::Variable,
-            _ => return self.token(Kind::Other, start, start + 1),
+            TokenKind::Name => TokenKind::Variable,
+            _ => return self.token(TokenKind::Other, start, start + 1),
         };
         token
     }
@@ -230,12 +230,12 @@ impl<'a> Lexer<'a> {
         if self.byte(start + 1) == b':' {
             let end = self.ncname_end(start + 2);
             if end > start + 2 {
-                let mut token = self.token(Kind::LocalStar, start, end);
+                let mut token = self.token(TokenKind::LocalStar, start, end);
                 token.colon = start + 1;
                 return token;
             }
         }
-        self.token(Kind::Star, start, start + 1)
+        self.token(TokenKind::Star, start, start + 1)
     }
 
     fn number(&mut self, start: usize) -> Token {
@@ -249,7 +249,7 @@ impl<'a> Lexer<'a> {
                 end += 1;
             }
         }
-        self.token(Kind::Number, start, end)
+        self.token(TokenKind::Number, start, end)
     }
 
     /// In XQuery (where there are comments) a doubled quote stands for one and does not end the string.
@@ -258,10 +258,10 @@ impl<'a> Lexer<'a> {
         loop {
             match memchr::memchr(quote, self.text.as_bytes().get(end..).unwrap_or_default()) {
                 Some(length) => end += length + 1,
-                None => return self.token(Kind::UnclosedLiteral, start, self.text.len()),
+                None => return self.token(TokenKind::UnclosedLiteral, start, self.text.len()),
             }
             if !self.comments || self.byte(end) != quote {
-                return self.token(Kind::Literal, start, end);
+                return self.token(TokenKind::Literal, start, end);
             }
             end += 1;
         }

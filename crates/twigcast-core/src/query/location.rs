@@ -2,8 +2,8 @@
 
 use super::Dialect;
 use super::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
-use super::functions::Type;
-use super::lexer::Kind;
+use super::functions::ExprType;
+use super::lexer::TokenKind;
 use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
 
@@ -29,7 +29,7 @@ impl Parser<'_, '_> {
         let inside_predicate = self.options.dialect == Dialect::Legacy && self.predicate_depth > 0;
         let start = if inside_predicate { PathStart::Context } else { PathStart::Root };
         let mut steps = Vec::new();
-        let double = self.token.kind == Kind::DoubleSlash;
+        let double = self.token.kind == TokenKind::DoubleSlash;
         self.advance();
         if double {
             steps.push(self.descendant_step()?);
@@ -45,8 +45,13 @@ impl Parser<'_, '_> {
     /// Can the current token start a step?
     pub(super) fn starts_step(&self) -> bool {
         match self.token.kind {
-            Kind::Star | Kind::NamespaceStar | Kind::LocalStar | Kind::At | Kind::Dot | Kind::DotDot => true,
-            Kind::Name => self.lexer.peek() != b'(' || node_type(self.text_of(self.token)),
+            TokenKind::Star
+            | TokenKind::NamespaceStar
+            | TokenKind::LocalStar
+            | TokenKind::At
+            | TokenKind::Dot
+            | TokenKind::DotDot => true,
+            TokenKind::Name => self.lexer.peek() != b'(' || node_type(self.text_of(self.token)),
             _ => false,
         }
     }
@@ -57,20 +62,20 @@ impl Parser<'_, '_> {
             let step = self.step()?;
             steps.push(step);
             match self.token.kind {
-                Kind::Slash => self.advance(),
-                Kind::DoubleSlash => {
+                TokenKind::Slash => self.advance(),
+                TokenKind::DoubleSlash => {
                     self.advance();
                     steps.push(self.descendant_step()?);
                 }
                 _ => return Ok(()),
             }
-            while self.token.kind == Kind::OpenBracket && self.options.dialect == Dialect::Legacy {
+            while self.token.kind == TokenKind::OpenBracket && self.options.dialect == Dialect::Legacy {
                 if let Some(step) = steps.last_mut() {
                     self.predicates(&mut step.predicates)?;
                 }
                 match self.token.kind {
-                    Kind::Slash => self.advance(),
-                    Kind::DoubleSlash => {
+                    TokenKind::Slash => self.advance(),
+                    TokenKind::DoubleSlash => {
                         self.advance();
                         steps.push(self.descendant_step()?);
                     }
@@ -99,17 +104,17 @@ impl Parser<'_, '_> {
     fn step(&mut self) -> Parsed<Step> {
         self.count_step()?;
         let axis = match self.token.kind {
-            Kind::Dot | Kind::DotDot => return self.abbreviated_step(),
-            Kind::At => {
+            TokenKind::Dot | TokenKind::DotDot => return self.abbreviated_step(),
+            TokenKind::At => {
                 self.advance();
-                if self.token.kind == Kind::Name && self.lexer.peek_axis() {
+                if self.token.kind == TokenKind::Name && self.lexer.peek_axis() {
                     let message =
                         "`@` already names the attribute axis; write either `@name` or `attribute::name`".into();
                     return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["a name", "*"]));
                 }
                 Axis::Attribute
             }
-            Kind::Name if self.token.colon == 0 && self.lexer.peek_axis() => {
+            TokenKind::Name if self.token.colon == 0 && self.lexer.peek_axis() => {
                 let axis = axis_named(self.text_of(self.token)).ok_or_else(|| self.unknown_axis())?;
                 self.advance();
                 self.advance();
@@ -119,7 +124,7 @@ impl Parser<'_, '_> {
         };
         let test = self.node_test(axis)?;
         let mut predicates = Vec::new();
-        if self.token.kind == Kind::OpenBracket {
+        if self.token.kind == TokenKind::OpenBracket {
             self.predicates(&mut predicates)?;
         }
         Ok(Step { axis, test, predicates })
@@ -127,9 +132,9 @@ impl Parser<'_, '_> {
 
     /// `.` or `..`.
     fn abbreviated_step(&mut self) -> Parsed<Step> {
-        let axis = if self.token.kind == Kind::Dot { Axis::SelfAxis } else { Axis::Parent };
+        let axis = if self.token.kind == TokenKind::Dot { Axis::SelfAxis } else { Axis::Parent };
         self.advance();
-        if self.token.kind == Kind::OpenBracket {
+        if self.token.kind == TokenKind::OpenBracket {
             let (short, long) = if axis == Axis::SelfAxis { (".", "self") } else { ("..", "parent") };
             let message = format!("`{short}` takes no predicate in XPath 1.0; write `{long}::node()[...]`");
             return Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &["/", "an operator"]));
@@ -141,17 +146,17 @@ impl Parser<'_, '_> {
     fn node_test(&mut self, axis: Axis) -> Parsed<NodeTest> {
         let token = self.token;
         let test = match token.kind {
-            Kind::Star => NodeTest::Name(NameTest::Any),
-            Kind::LocalStar => {
+            TokenKind::Star => NodeTest::Name(NameTest::Any),
+            TokenKind::LocalStar => {
                 let local = &self.lexer.text[token.colon + 1..token.end];
                 NodeTest::Name(NameTest::Local(self.vocabulary.intern_local(local)))
             }
-            Kind::NamespaceStar => {
+            TokenKind::NamespaceStar => {
                 let prefix = &self.lexer.text[token.start..token.colon];
                 NodeTest::Name(NameTest::Namespace(self.namespace_of(prefix, token.start)?))
             }
-            Kind::Name if token.colon == 0 && self.lexer.peek() == b'(' => return self.kind_test(),
-            Kind::Name => NodeTest::Name(NameTest::Name(self.name_of(token, principal_is_element(axis))?)),
+            TokenKind::Name if token.colon == 0 && self.lexer.peek() == b'(' => return self.kind_test(),
+            TokenKind::Name => NodeTest::Name(NameTest::Name(self.name_of(token, principal_is_element(axis))?)),
             _ => return Err(self.unexpected_operand(&["a name", "*", "node()", "text()"])),
         };
         self.advance();
@@ -168,17 +173,17 @@ impl Parser<'_, '_> {
         let open = self.token.start;
         self.advance();
         let mut target = None;
-        if self.token.kind == Kind::Literal && name == "processing-instruction" {
+        if self.token.kind == TokenKind::Literal && name == "processing-instruction" {
             target = Some(self.literal_of(self.token)?);
             self.advance();
-        } else if !matches!(self.token.kind, Kind::CloseParen | Kind::End) {
+        } else if !matches!(self.token.kind, TokenKind::CloseParen | TokenKind::End) {
             let message = match name {
                 "processing-instruction" => "the target of a processing instruction is written in quotes".into(),
                 _ => format!("{name}() takes no argument"),
             };
             return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &[")"]));
         }
-        self.close(Kind::CloseParen, open)?;
+        self.close(TokenKind::CloseParen, open)?;
         Ok(match name {
             "text" => NodeTest::Text,
             "comment" => NodeTest::Comment,
@@ -190,17 +195,17 @@ impl Parser<'_, '_> {
     /// Predicate, any number of times.
     pub(super) fn predicates(&mut self, predicates: &mut Vec<Expr>) -> Parsed<()> {
         let mut height = self.height;
-        while self.token.kind == Kind::OpenBracket {
+        while self.token.kind == TokenKind::OpenBracket {
             let open = self.token.start;
             self.advance();
-            if self.token.kind == Kind::CloseBracket {
+            if self.token.kind == TokenKind::CloseBracket {
                 let message = "`[]` holds no condition".into();
                 return Err(self.error(open, QueryErrorKind::Syntax, message, &["an expression"]));
             }
             self.predicate_depth += 1;
             let predicate = self.expression()?;
             self.predicate_depth -= 1;
-            self.close(Kind::CloseBracket, open)?;
+            self.close(TokenKind::CloseBracket, open)?;
             height = height.max(self.height + 1);
             predicates.push(self.positional(predicate));
         }
@@ -210,7 +215,7 @@ impl Parser<'_, '_> {
 
     /// A number as a predicate means the node at that position.
     fn positional(&self, predicate: Expr) -> Expr {
-        if predicate.static_type(&self.variable_types) != Type::Number {
+        if predicate.static_type(&self.variable_types) != ExprType::Number {
             return predicate;
         }
         let position = Expr::Call { function: Function::Position, arguments: Vec::new() };

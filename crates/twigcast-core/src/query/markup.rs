@@ -1,17 +1,17 @@
 //! The characters of direct constructors: text, white space, names, and declarations that are looked for ahead.
 
-use super::flwr::Content;
+use super::flwr::ElementContent;
 use super::lexer::{is_name_character, is_name_start_character, is_space};
 
 /// Constant text of an element's content, up to the next markup.
 #[derive(Default)]
-pub(super) struct TextRun {
+pub(super) struct ConstantText {
     text: String,
     /// Holds something else than white space written as such.
     kept: bool,
 }
 
-impl TextRun {
+impl ConstantText {
     pub fn push(&mut self, text: &str) {
         self.kept |= !text.bytes().all(is_space);
         self.text.push_str(&line_ends(text));
@@ -22,11 +22,11 @@ impl TextRun {
         self.text.push_str(text);
     }
 
-    pub fn end(&mut self, content: &mut Vec<Content>) {
+    pub fn end(&mut self, content: &mut Vec<ElementContent>) {
         let kept = std::mem::take(&mut self.kept);
         let text = std::mem::take(&mut self.text);
         if kept && !text.is_empty() {
-            content.push(Content::Text(text.into()));
+            content.push(ElementContent::Text(text.into()));
         }
     }
 }
@@ -70,8 +70,8 @@ pub(super) fn ncname_length(text: &str) -> usize {
 
 /// The namespace declarations of the start tag whose attributes begin at an offset: prefix, offset and raw text of the
 /// URI. Anything malformed ends the search; the parser proper will come to it.
-pub(super) fn declarations_ahead(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
-    let mut found = Vec::new();
+pub(super) fn namespace_declarations(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
+    let mut result = Vec::new();
     let mut position = from;
     loop {
         skip_space(text, &mut position);
@@ -82,16 +82,16 @@ pub(super) fn declarations_ahead(text: &str, from: usize) -> Vec<(&str, usize, &
         let name = &text[name_start..position];
         skip_space(text, &mut position);
         if name.is_empty() || !text[position..].starts_with('=') {
-            return found;
+            return result;
         }
         position += 1;
         skip_space(text, &mut position);
-        let Some(end) = value_end(text, position) else { return found };
+        let Some(end) = value_end(text, position) else { return result };
         let value = &text[position + 1..end - 1];
         match name.strip_prefix("xmlns") {
-            Some("") => found.push(("", position + 1, value)),
+            Some("") => result.push(("", position + 1, value)),
             Some(prefix) if prefix.len() > 1 && prefix.starts_with(':') => {
-                found.push((&prefix[1..], position + 1, value));
+                result.push((&prefix[1..], position + 1, value));
             }
             _ => {}
         }

@@ -7,8 +7,8 @@
 //! condition is then necessary but not sufficient.
 
 use super::ast::{Axis, Expr, Function, NodeTest, Path, PathStart, Step, VariableId};
-use super::flwr::{Clause, Content, Flwr, Item, Query, ValuePart};
-use super::functions::Type;
+use super::flwr::{AttributeValuePart, BindingClause, ElementContent, FlwrExpr, FlwrQuery, ItemExpr};
+use super::functions::ExprType;
 
 /// Parts that an expression may have after `let` variables were replaced by their values.
 const PARTS_MAX: usize = 10_000;
@@ -23,36 +23,36 @@ pub struct MatchingCondition {
 }
 
 /// The condition under which at least one binding of a query passes.
-pub fn matching_condition(query: &Query) -> MatchingCondition {
+pub fn matching_condition(query: &FlwrQuery) -> MatchingCondition {
     let mut exact = true;
     let expr = of_item(&query.body, &mut exact).unwrap_or_else(|| call(Function::False, Vec::new()));
     MatchingCondition { expr, exact }
 }
 
 /// The condition of the outermost expressions in an item; `None`: there are none.
-fn of_item(item: &Item, exact: &mut bool) -> Option<Expr> {
+fn of_item(item: &ItemExpr, exact: &mut bool) -> Option<Expr> {
     match item {
-        Item::Sequence(items) => any(items.iter().filter_map(|item| of_item(item, exact)).collect()),
-        Item::Flwr(flwr) => Some(of_flwr(flwr, exact)),
-        Item::If(choice) => {
+        ItemExpr::Sequence(items) => any(items.iter().filter_map(|item| of_item(item, exact)).collect()),
+        ItemExpr::Flwr(flwr) => Some(of_flwr(flwr, exact)),
+        ItemExpr::If(choice) => {
             let negated = call(Function::Not, vec![choice.condition.clone()]);
             let then = of_item(&choice.then, exact).map(|expr| Expr::And(vec![choice.condition.clone(), expr]));
             let otherwise = of_item(&choice.otherwise, exact).map(|expr| Expr::And(vec![negated, expr]));
             any(then.into_iter().chain(otherwise).collect())
         }
-        Item::Element(element) => {
+        ItemExpr::Element(element) => {
             let values =
                 element.attributes.iter().flat_map(|attribute| &attribute.value).filter_map(|part| match part {
-                    ValuePart::Enclosed(item) => Some(item),
-                    ValuePart::Text(_) => None,
+                    AttributeValuePart::Enclosed(item) => Some(item),
+                    AttributeValuePart::Text(_) => None,
                 });
             let content = element.content.iter().filter_map(|part| match part {
-                Content::Constructor(item) | Content::Enclosed(item) => Some(item),
-                Content::Text(_) => None,
+                ElementContent::Constructor(item) | ElementContent::Enclosed(item) => Some(item),
+                ElementContent::Text(_) => None,
             });
             any(values.chain(content).filter_map(|item| of_item(item, exact)).collect())
         }
-        Item::Comment(_) | Item::ProcessingInstruction { .. } | Item::Value(_) => None,
+        ItemExpr::Comment(_) | ItemExpr::ProcessingInstruction { .. } | ItemExpr::Value(_) => None,
     }
 }
 
@@ -61,7 +61,7 @@ fn any(mut conditions: Vec<Expr>) -> Option<Expr> {
 }
 
 /// A `for` variable on the way to the condition.
-struct Binding {
+struct ForBinding {
     variable: VariableId,
     /// Its binding path: from the message, or relative to the parent's node.
     source: Expr,
@@ -73,30 +73,32 @@ struct Binding {
 
 /// What is known while going through the clauses.
 #[derive(Default)]
-struct Clauses {
-    bindings: Vec<Binding>,
+struct ClauseScope {
+    bindings: Vec<ForBinding>,
     /// Values of `let` variables, without other `let` variables in them.
     values: Vec<(VariableId, Option<Expr>)>,
 }
 
-fn of_flwr(flwr: &Flwr, exact: &mut bool) -> Expr {
-    let mut clauses = Clauses::default();
+fn of_flwr(flwr: &FlwrExpr, exact: &mut bool) -> Expr {
+    let mut clauses = ClauseScope::default();
     for clause in &flwr.clauses {
         match clause {
-            Clause::Let { variable, value } => {
+            BindingClause::Let { variable, value } => {
                 let value = clauses.resolved(value);
                 clauses.values.push((*variable, value));
             }
             // The document node is always there and always one, so binding it is naming it.
-            Clause::For { variable, source } if clauses.resolved(source).is_some_and(|source| is_document(&source)) => {
+            BindingClause::For { variable, source }
+                if clauses.resolved(source).is_some_and(|source| is_document(&source)) =>
+            {
                 clauses.values.push((*variable, clauses.resolved(source)));
             }
-            Clause::For { variable, source } => *exact &= clauses.bind(*variable, source),
+            BindingClause::For { variable, source } => *exact &= clauses.bind(*variable, source),
         }
     }
     let mut conjuncts = Vec::new();
     for conjunct in flwr.condition.iter().flat_map(conjuncts_of) {
-        match clauses.place(conjunct) {
+        match clauses.binding_of(conjunct) {
             Some((None, condition)) => conjuncts.push(condition),
             Some((Some(binding), condition)) => clauses.bindings[binding].predicates.push(condition),
             None => *exact = false,
@@ -117,16 +119,16 @@ fn of_flwr(flwr: &Flwr, exact: &mut bool) -> Expr {
     }
 }
 
-impl Clauses {
+impl ClauseScope {
     /// Adds a binding; `false` if its path cannot be expressed, so that it is left out.
     fn bind(&mut self, variable: VariableId, source: &Expr) -> bool {
-        let Some((parent, source)) = self.place(source) else { return false };
-        self.bindings.push(Binding { variable, source, parent, predicates: Vec::new() });
+        let Some((parent, source)) = self.binding_of(source) else { return false };
+        self.bindings.push(ForBinding { variable, source, parent, predicates: Vec::new() });
         true
     }
 
     /// The binding that an expression speaks about (`None`: the message) and the expression relative to it.
-    fn place(&self, expr: &Expr) -> Option<(Option<usize>, Expr)> {
+    fn binding_of(&self, expr: &Expr) -> Option<(Option<usize>, Expr)> {
         let expr = self.resolved(expr)?;
         let mut variables = Vec::new();
         if !free_variables(&expr, &mut variables) {
@@ -194,7 +196,7 @@ impl Clauses {
                 let predicates = predicates.iter().map(|predicate| self.substituted(predicate, true, parts));
                 PathStart::Filter { primary, predicates: predicates.collect::<Option<_>>()? }
             }
-            PathStart::Variable(id) => match self.values.iter().rev().find(|(known, _)| known == id) {
+            PathStart::Variable(id) => match self.values.iter().rev().find(|(existing, _)| existing == id) {
                 None => path.start.clone(),
                 Some((_, value)) => {
                     let value = value.as_ref()?;
@@ -247,7 +249,7 @@ fn with_predicates(source: Expr, predicates: Vec<Expr>) -> Expr {
         return source;
     }
     let predicates = predicates.into_iter().map(|predicate| match predicate.static_type(&[]) {
-        Type::Number => call(Function::Boolean, vec![predicate]),
+        ExprType::Number => call(Function::Boolean, vec![predicate]),
         _ => predicate,
     });
     let mut path = match source {
@@ -274,16 +276,16 @@ fn call(function: Function, arguments: Vec<Expr>) -> Expr {
 }
 
 /// Collects the variables outside predicates, each once. `false`: there is one inside a predicate.
-pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
+pub(crate) fn free_variables(expr: &Expr, result: &mut Vec<VariableId>) -> bool {
     match expr {
         Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().all(|operand| free_variables(operand, found))
+            operands.iter().all(|operand| free_variables(operand, result))
         }
-        Expr::Call { arguments, .. } => arguments.iter().all(|argument| free_variables(argument, found)),
+        Expr::Call { arguments, .. } => arguments.iter().all(|argument| free_variables(argument, result)),
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            free_variables(left, found) && free_variables(right, found)
+            free_variables(left, result) && free_variables(right, result)
         }
-        Expr::Negate(operand) => free_variables(operand, found),
+        Expr::Negate(operand) => free_variables(operand, result),
         Expr::Number(_) | Expr::Literal(_) => true,
         Expr::Path(path) => {
             let none_in = |predicates: &[Expr]| {
@@ -294,12 +296,12 @@ pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
             };
             let start = match &path.start {
                 PathStart::Variable(id) => {
-                    if !found.contains(id) {
-                        found.push(*id);
+                    if !result.contains(id) {
+                        result.push(*id);
                     }
                     true
                 }
-                PathStart::Filter { primary, predicates } => free_variables(primary, found) && none_in(predicates),
+                PathStart::Filter { primary, predicates } => free_variables(primary, result) && none_in(predicates),
                 PathStart::Root | PathStart::Context => true,
             };
             start && path.steps.iter().all(|step| none_in(&step.predicates))
@@ -308,28 +310,28 @@ pub(crate) fn free_variables(expr: &Expr, found: &mut Vec<VariableId>) -> bool {
 }
 
 /// Collects the variables of an expression, predicates included, each once.
-pub(crate) fn all_variables(expr: &Expr, found: &mut Vec<VariableId>) {
+pub(crate) fn all_variables(expr: &Expr, result: &mut Vec<VariableId>) {
     match expr {
         Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().for_each(|operand| all_variables(operand, found));
+            operands.iter().for_each(|operand| all_variables(operand, result));
         }
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| all_variables(argument, found)),
+        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| all_variables(argument, result)),
         Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            all_variables(left, found);
-            all_variables(right, found);
+            all_variables(left, result);
+            all_variables(right, result);
         }
-        Expr::Negate(operand) => all_variables(operand, found),
+        Expr::Negate(operand) => all_variables(operand, result),
         Expr::Number(_) | Expr::Literal(_) => {}
         Expr::Path(path) => {
             match &path.start {
-                PathStart::Variable(id) if !found.contains(id) => found.push(*id),
+                PathStart::Variable(id) if !result.contains(id) => result.push(*id),
                 PathStart::Filter { primary, predicates } => {
-                    all_variables(primary, found);
-                    predicates.iter().for_each(|predicate| all_variables(predicate, found));
+                    all_variables(primary, result);
+                    predicates.iter().for_each(|predicate| all_variables(predicate, result));
                 }
                 PathStart::Variable(_) | PathStart::Root | PathStart::Context => {}
             }
-            path.steps.iter().flat_map(|step| &step.predicates).for_each(|predicate| all_variables(predicate, found));
+            path.steps.iter().flat_map(|step| &step.predicates).for_each(|predicate| all_variables(predicate, result));
         }
     }
 }

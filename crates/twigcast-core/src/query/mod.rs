@@ -66,7 +66,7 @@ impl<S: BuildHasher> NamespaceLookup for HashMap<String, String, S> {
 
 impl NamespaceLookup for [(&str, &str)] {
     fn uri(&self, prefix: &str) -> Option<&str> {
-        self.iter().find(|(known, _)| *known == prefix).map(|&(_, uri)| uri)
+        self.iter().find(|(existing, _)| *existing == prefix).map(|&(_, uri)| uri)
     }
 }
 
@@ -94,7 +94,7 @@ pub enum Query {
     /// true.
     XPath(Expr),
     /// A For-Where-Return query: it matches when a binding passes, and delivers what it returns.
-    Flwr(flwr::Query),
+    Flwr(flwr::FlwrQuery),
 }
 
 /// Parses a query. Names that it mentions are added to the vocabulary (also when it is refused in the end).

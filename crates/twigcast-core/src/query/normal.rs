@@ -15,7 +15,7 @@
 //! predicates into comparisons with `position()`.
 
 use super::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
-use super::functions::Type;
+use super::functions::ExprType;
 
 /// Brings an expression into normal form. Its type stays the same.
 pub fn normalise(expr: Expr) -> Expr {
@@ -38,7 +38,7 @@ pub fn normalise(expr: Expr) -> Expr {
 /// (which a predicate would take for a position).
 pub fn normalise_condition(expr: Expr) -> Expr {
     match condition(expr) {
-        known @ Expr::Call { function: Function::True | Function::False, .. } => known,
+        existing @ Expr::Call { function: Function::True | Function::False, .. } => existing,
         expr => guarded(expr),
     }
 }
@@ -140,7 +140,7 @@ fn push_new(list: &mut Vec<Expr>, item: Expr) {
 /// A condition as a boolean value.
 fn value_of(condition: Expr) -> Expr {
     match condition.static_type(&[]) {
-        Type::Boolean => condition,
+        ExprType::Boolean => condition,
         _ => wrapped(condition),
     }
 }
@@ -149,7 +149,7 @@ fn value_of(condition: Expr) -> Expr {
 fn guarded(condition: Expr) -> Expr {
     let bare_variable = matches!(&condition, Expr::Path(path)
         if path.steps.is_empty() && matches!(path.start, PathStart::Variable(_)));
-    if bare_variable || condition.static_type(&[]) == Type::Number { wrapped(condition) } else { condition }
+    if bare_variable || condition.static_type(&[]) == ExprType::Number { wrapped(condition) } else { condition }
 }
 
 /// `boolean(condition)`.

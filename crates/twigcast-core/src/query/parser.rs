@@ -6,9 +6,9 @@
 
 use super::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, VariableId};
 use super::flwr::Variable;
-use super::functions::{Signature, Type, signature_of};
+use super::functions::{ExprType, Signature, signature_of};
 use super::hints;
-use super::lexer::{Kind, Lexer, Token, first_forbidden_character};
+use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::operators::{Operator, combine, is_chain};
 use super::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};
@@ -29,7 +29,7 @@ pub(crate) struct Parser<'a, 'v> {
     /// Variables in scope, innermost last.
     pub(super) variables: Vec<(&'a str, VariableId)>,
     /// Types of all variables, by number.
-    pub(super) variable_types: Vec<Type>,
+    pub(super) variable_types: Vec<ExprType>,
     /// Namespaces declared by enclosing constructors, innermost last; the URI's id.
     pub(super) declared: Vec<(&'a str, NamespaceId)>,
     /// Namespaces that enclosing constructors will have declared in the output, innermost last.
@@ -56,7 +56,7 @@ pub(crate) struct Parser<'a, 'v> {
 impl<'a, 'v> Parser<'a, 'v> {
     pub fn new(text: &'a str, options: &ParseOptions<'a>, vocabulary: &'v mut Vocabulary) -> Parsed<Self> {
         let lexer = Lexer { text, position: 0, comments: false, angle_not_equal: options.dialect == Dialect::Legacy };
-        let start = Token { kind: Kind::End, start: 0, end: 0, colon: 0 };
+        let start = Token { kind: TokenKind::End, start: 0, end: 0, colon: 0 };
         let mut parser = Self {
             lexer,
             token: start,
@@ -96,12 +96,12 @@ impl<'a, 'v> Parser<'a, 'v> {
 
     /// The whole text as one expression.
     pub fn whole_expression(&mut self) -> Parsed<Expr> {
-        if self.token.kind == Kind::End {
+        if self.token.kind == TokenKind::End {
             let message = "the query is empty; write a path such as /article/title".into();
             return Err(self.error(self.token.start, QueryErrorKind::Syntax, message, &["an expression"]));
         }
         let expr = self.expression()?;
-        if self.token.kind != Kind::End {
+        if self.token.kind != TokenKind::End {
             return Err(self.unexpected_after_operand(&["an operator", "the end of the query"]));
         }
         Ok(expr)
@@ -167,16 +167,16 @@ impl<'a, 'v> Parser<'a, 'v> {
     fn operator(&self) -> Option<(u8, Operator)> {
         use Operator::{Arithmetic, Compare};
         Some(match self.token.kind {
-            Kind::Equal => (2, Compare(CompareOp::Equal)),
-            Kind::NotEqual => (2, Compare(CompareOp::NotEqual)),
-            Kind::Less => (3, Compare(CompareOp::Less)),
-            Kind::LessOrEqual => (3, Compare(CompareOp::LessOrEqual)),
-            Kind::Greater => (3, Compare(CompareOp::Greater)),
-            Kind::GreaterOrEqual => (3, Compare(CompareOp::GreaterOrEqual)),
-            Kind::Plus => (4, Arithmetic(ArithmeticOp::Add)),
-            Kind::Minus => (4, Arithmetic(ArithmeticOp::Subtract)),
-            Kind::Star => (5, Arithmetic(ArithmeticOp::Multiply)),
-            Kind::Name => match self.text_of(self.token) {
+            TokenKind::Equal => (2, Compare(CompareOp::Equal)),
+            TokenKind::NotEqual => (2, Compare(CompareOp::NotEqual)),
+            TokenKind::Less => (3, Compare(CompareOp::Less)),
+            TokenKind::LessOrEqual => (3, Compare(CompareOp::LessOrEqual)),
+            TokenKind::Greater => (3, Compare(CompareOp::Greater)),
+            TokenKind::GreaterOrEqual => (3, Compare(CompareOp::GreaterOrEqual)),
+            TokenKind::Plus => (4, Arithmetic(ArithmeticOp::Add)),
+            TokenKind::Minus => (4, Arithmetic(ArithmeticOp::Subtract)),
+            TokenKind::Star => (5, Arithmetic(ArithmeticOp::Multiply)),
+            TokenKind::Name => match self.text_of(self.token) {
                 "or" => (0, Operator::Or),
                 "and" => (1, Operator::And),
                 "div" => (5, Arithmetic(ArithmeticOp::Divide)),
@@ -189,11 +189,11 @@ impl<'a, 'v> Parser<'a, 'v> {
 
     /// UnaryExpr. Two minus signs are `number()`, so any even number of them is two and any odd number one.
     fn unary(&mut self) -> Parsed<Expr> {
-        if self.token.kind != Kind::Minus {
+        if self.token.kind != TokenKind::Minus {
             return self.union();
         }
         let mut signs = 0usize;
-        while self.token.kind == Kind::Minus {
+        while self.token.kind == TokenKind::Minus {
             signs += 1;
             self.advance();
         }
@@ -211,13 +211,13 @@ impl<'a, 'v> Parser<'a, 'v> {
     fn union(&mut self) -> Parsed<Expr> {
         let start = self.token.start;
         let first = self.path()?;
-        if self.token.kind != Kind::Pipe {
+        if self.token.kind != TokenKind::Pipe {
             return Ok(first);
         }
         self.require_node_set(&first, start, "a side of `|`")?;
         let mut height = self.height;
         let mut members = vec![first];
-        while self.token.kind == Kind::Pipe {
+        while self.token.kind == TokenKind::Pipe {
             self.advance();
             let start = self.token.start;
             let member = self.path()?;
@@ -233,7 +233,7 @@ impl<'a, 'v> Parser<'a, 'v> {
     fn path(&mut self) -> Parsed<Expr> {
         self.height = 0;
         match self.token.kind {
-            Kind::Slash | Kind::DoubleSlash => self.absolute_path(),
+            TokenKind::Slash | TokenKind::DoubleSlash => self.absolute_path(),
             _ if self.starts_step() => {
                 let start = self.context_start()?;
                 let mut steps = Vec::new();
@@ -248,12 +248,12 @@ impl<'a, 'v> Parser<'a, 'v> {
     fn filter(&mut self) -> Parsed<Expr> {
         let start = self.token.start;
         let primary = self.primary()?;
-        let continues = matches!(self.token.kind, Kind::OpenBracket | Kind::Slash | Kind::DoubleSlash);
+        let continues = matches!(self.token.kind, TokenKind::OpenBracket | TokenKind::Slash | TokenKind::DoubleSlash);
         if !continues {
             return Ok(primary);
         }
         let role =
-            if self.token.kind == Kind::OpenBracket { "what a predicate filters" } else { "the start of a path" };
+            if self.token.kind == TokenKind::OpenBracket { "what a predicate filters" } else { "the start of a path" };
         self.require_node_set(&primary, start, role)?;
         let mut predicates = Vec::new();
         self.predicates(&mut predicates)?;
@@ -262,8 +262,8 @@ impl<'a, 'v> Parser<'a, 'v> {
             primary => Path { start: PathStart::Filter { primary: Box::new(primary), predicates }, steps: Vec::new() },
         };
         match self.token.kind {
-            Kind::Slash => self.advance(),
-            Kind::DoubleSlash => {
+            TokenKind::Slash => self.advance(),
+            TokenKind::DoubleSlash => {
                 self.advance();
                 path.steps.push(self.descendant_step()?);
             }
@@ -281,38 +281,38 @@ impl<'a, 'v> Parser<'a, 'v> {
     fn primary(&mut self) -> Parsed<Expr> {
         let token = self.token;
         match token.kind {
-            Kind::Number => {
+            TokenKind::Number => {
                 self.advance();
                 self.refuse_exponent(token)?;
                 let value = self.text_of(token).parse().unwrap_or(f64::NAN);
                 Ok(Expr::Number(value))
             }
-            Kind::Literal => {
+            TokenKind::Literal => {
                 self.advance();
                 Ok(Expr::Literal(self.literal_of(token)?))
             }
-            Kind::Variable => self.variable(),
-            Kind::OpenParen => {
+            TokenKind::Variable => self.variable(),
+            TokenKind::OpenParen => {
                 if let Some(error) = self.broken_token() {
                     return Err(error);
                 }
                 self.advance();
-                if self.token.kind == Kind::CloseParen {
+                if self.token.kind == TokenKind::CloseParen {
                     let message = "`()` is empty; XPath 1.0 has no empty sequence".into();
                     return Err(self.error(token.start, QueryErrorKind::Unsupported, message, &["an expression"]));
                 }
                 let inner = self.expression()?;
-                self.close(Kind::CloseParen, token.start)?;
+                self.close(TokenKind::CloseParen, token.start)?;
                 Ok(inner)
             }
-            Kind::Name => self.call(),
+            TokenKind::Name => self.call(),
             _ => Err(self.unexpected_operand(&["a path", "a value", "a function"])),
         }
     }
 
     fn refuse_exponent(&self, number: Token) -> Parsed<()> {
         let next = self.token;
-        let adjacent = next.kind == Kind::Name && next.start == number.end;
+        let adjacent = next.kind == TokenKind::Name && next.start == number.end;
         if adjacent && self.text_of(next).starts_with(['e', 'E']) {
             let message = "XPath 1.0 numbers have no exponent; write the number out (1000, not 1e3)".into();
             return Err(self.error(number.start, QueryErrorKind::Unsupported, message, &[]));
@@ -324,7 +324,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         let token = self.token;
         let name = self.text_of(token)[1..].trim_start();
         self.advance();
-        if let Some(&(_, id)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
+        if let Some(&(_, id)) = self.variables.iter().rev().find(|(existing, _)| *existing == name) {
             return Ok(Expr::Path(Path { start: PathStart::Variable(id), steps: Vec::new() }));
         }
         if self.flwr && matches!(name, "doc" | "msg") {
@@ -342,7 +342,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.advance();
         let mut arguments = Vec::new();
         let mut height = 0;
-        if self.token.kind != Kind::CloseParen {
+        if self.token.kind != TokenKind::CloseParen {
             loop {
                 let start = self.token.start;
                 let argument = self.expression()?;
@@ -351,13 +351,13 @@ impl<'a, 'v> Parser<'a, 'v> {
                 }
                 height = height.max(self.height + 1);
                 arguments.push(argument);
-                if self.token.kind != Kind::Comma {
+                if self.token.kind != TokenKind::Comma {
                     break;
                 }
                 self.advance();
             }
         }
-        self.close(Kind::CloseParen, open)?;
+        self.close(TokenKind::CloseParen, open)?;
         self.height = height;
         if arguments.len() < signature.least || arguments.len() > signature.most {
             let message = format!(
@@ -393,11 +393,11 @@ impl<'a, 'v> Parser<'a, 'v> {
     }
 
     pub(super) fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
-        let found = expr.static_type(&self.variable_types);
-        if found == Type::NodeSet {
+        let result = expr.static_type(&self.variable_types);
+        if result == ExprType::NodeSet {
             return Ok(());
         }
-        let message = format!("{role} must be a path (a node-set), and this is {}", found.noun());
+        let message = format!("{role} must be a path (a node-set), and this is {}", result.noun());
         Err(self.error(start, QueryErrorKind::Syntax, message, &["a path"]))
     }
 
@@ -427,7 +427,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         if prefix == "xml" {
             return Ok(NamespaceId::XML);
         }
-        if let Some(&(_, id)) = self.declared.iter().rev().find(|(known, _)| *known == prefix) {
+        if let Some(&(_, id)) = self.declared.iter().rev().find(|(existing, _)| *existing == prefix) {
             return Ok(id);
         }
         match self.options.namespaces.uri(prefix) {
@@ -437,7 +437,7 @@ impl<'a, 'v> Parser<'a, 'v> {
     }
 
     /// Expects a closing bracket; `open` is where its partner stands.
-    pub(super) fn close(&mut self, kind: Kind, open: usize) -> Parsed<()> {
+    pub(super) fn close(&mut self, kind: TokenKind, open: usize) -> Parsed<()> {
         if self.token.kind != kind {
             return Err(self.unclosed(kind, open));
         }

@@ -8,7 +8,7 @@ use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// How a plain path is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spelling {
+pub(crate) enum PathSpelling {
     /// Without prefixes: the path prints as the same text.
     Sure,
     /// With prefixes, of which each namespace may have several.
@@ -22,12 +22,12 @@ pub(crate) fn read(
     options: &ParseOptions,
     vocabulary: &mut Vocabulary,
     steps: &mut Vec<LinearStep>,
-) -> Option<Spelling> {
+) -> Option<PathSpelling> {
     steps.clear();
     if options.dialect == Dialect::XQuery || text.len() > options.limits.query_bytes_max {
         return None;
     }
-    let mut spelling = Spelling::Sure;
+    let mut spelling = PathSpelling::Sure;
     let mut default = None;
     let mut rest = text;
     let mut count = 0;
@@ -52,7 +52,7 @@ fn name_test(
     namespaces: &dyn NamespaceLookup,
     vocabulary: &mut Vocabulary,
     default: &mut Option<NamespaceId>,
-    spelling: &mut Spelling,
+    spelling: &mut PathSpelling,
 ) -> Option<NameTest> {
     if text == "*" {
         return Some(NameTest::Any);
@@ -62,7 +62,7 @@ fn name_test(
         return None;
     }
     if prefix.is_some() {
-        *spelling = Spelling::Prefixed;
+        *spelling = PathSpelling::Prefixed;
     }
     let namespace = match prefix {
         Some("xml") => NamespaceId::XML,
@@ -120,7 +120,7 @@ fn prefix_of<'n>(
     if namespace == NamespaceId::NONE && !is_default_given {
         return Some("");
     }
-    namespaces.find(|&(_, known)| known == uri).map(|(prefix, _)| prefix)
+    namespaces.find(|&(_, existing)| existing == uri).map(|(prefix, _)| prefix)
 }
 
 #[cfg(test)]
@@ -154,9 +154,9 @@ mod tests {
         let (mut plain, mut as_spelled) = (0, 0);
         for _ in 0..40_000 {
             let length = 1 + random(4);
-            let known = if random(4) == 0 { tests.len() } else { 5 };
+            let existing = if random(4) == 0 { tests.len() } else { 5 };
             let text: String =
-                (0..length).map(|_| format!("{}{}", ["/", "//"][random(2)], tests[random(known)])).collect();
+                (0..length).map(|_| format!("{}{}", ["/", "//"][random(2)], tests[random(existing)])).collect();
             let namespaces = &contexts[random(3)];
             let dialect = [Dialect::XPath, Dialect::Legacy][random(2)];
             let options = ParseOptions { namespaces, dialect, limits: &limits };
@@ -167,21 +167,21 @@ mod tests {
                 let parsed = query::parse(text, &options, &mut vocabulary);
                 let Ok(Query::XPath(expr)) = parsed else { panic!("{text} is not a query: {parsed:?}") };
                 let expr = normal::normalise(expr);
-                assert_eq!(crate::certainty::truth(&expr), None, "{text}");
+                assert_eq!(crate::analysis::truth(&expr), None, "{text}");
                 let mut routes = plan::plan(&expr);
                 assert!(matches!(routes.as_slice(), [plan::Route { action: Action::Accept, .. }]), "{text}");
                 routes.remove(0).path
             };
             assert_eq!(parsed_as(&text), steps, "{text}");
             let mut printed = String::new();
-            let given = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
+            let supplied = namespaces.iter().map(|(prefix, uri)| (prefix.as_str(), uri.as_str()));
             let mut again = parsed_as(&text);
-            if print(&steps, given, &vocabulary, &mut printed) {
+            if print(&steps, supplied, &vocabulary, &mut printed) {
                 again = parsed_as_again(&printed, &options, &mut vocabulary);
                 as_spelled += usize::from(printed == text);
             }
             assert_eq!(again, steps, "{text} printed as {printed}");
-            assert!(spelling == Spelling::Prefixed || printed == text, "{text} printed as {printed}");
+            assert!(spelling == PathSpelling::Prefixed || printed == text, "{text} printed as {printed}");
         }
         assert!(plain > 5_000 && as_spelled > 5_000, "{plain} plain paths, {as_spelled} as spelled");
     }

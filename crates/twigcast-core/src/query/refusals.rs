@@ -1,7 +1,7 @@
 //! Errors of the parser: where, what construct, what was expected, what to write instead.
 
 use super::hints;
-use super::lexer::{Kind, Token};
+use super::lexer::{Token, TokenKind};
 use super::parser::Parser;
 use crate::error::{QueryError, QueryErrorKind};
 
@@ -50,11 +50,11 @@ impl Parser<'_, '_> {
 
     pub(super) fn undeclared_variable(&self, token: Token, name: &str) -> Box<QueryError> {
         if self.flwr {
-            let mut known: Vec<String> = self.variables.iter().map(|(name, _)| format!("${name}")).collect();
-            known.push("$doc".into());
-            let message = format!("the variable ${name} is not declared here; in scope: {}", known.join(", "));
+            let mut existing: Vec<String> = self.variables.iter().map(|(name, _)| format!("${name}")).collect();
+            existing.push("$doc".into());
+            let message = format!("the variable ${name} is not declared here; in scope: {}", existing.join(", "));
             let mut error = self.error(token.start, QueryErrorKind::Syntax, message, &[]);
-            error.expected = known;
+            error.expected = existing;
             return error;
         }
         let message = format!(
@@ -101,13 +101,13 @@ impl Parser<'_, '_> {
     }
 
     /// A bracket that is not closed where it should be.
-    pub(super) fn unclosed(&self, kind: Kind, open: usize) -> Box<QueryError> {
+    pub(super) fn unclosed(&self, kind: TokenKind, open: usize) -> Box<QueryError> {
         let (opening, closing) = match kind {
-            Kind::CloseBracket => ("[", "]"),
-            Kind::CloseBrace => ("{", "}"),
+            TokenKind::CloseBracket => ("[", "]"),
+            TokenKind::CloseBrace => ("{", "}"),
             _ => ("(", ")"),
         };
-        if self.token.kind == Kind::End {
+        if self.token.kind == TokenKind::End {
             let message =
                 format!("the `{opening}` at column {} is not closed; `{closing}` is missing", self.column(open));
             return self.error(self.token.start, QueryErrorKind::Syntax, message, &[closing]);
@@ -123,24 +123,30 @@ impl Parser<'_, '_> {
         let (token, previous) = (self.token, self.previous);
         let adjacent = previous.end == token.start && previous.start < previous.end;
         let slip = match (previous.kind, token.kind) {
-            (Kind::Equal, Kind::Equal) if adjacent => Some(("==", "write `=`")),
-            (Kind::NotEqual, Kind::Equal) if adjacent => Some(("!==", "write `!=`")),
-            (Kind::Equal, Kind::Greater) if adjacent => Some(("=>", "write `>=`")),
-            (Kind::Equal, Kind::Less) if adjacent => Some(("=<", "write `<=`")),
-            (Kind::Less, Kind::Greater) if adjacent => Some(("<>", "write `!=`, or use dialect=\"legacy\"")),
-            (Kind::Less, Kind::Less) => Some(("<<", "XPath 1.0 cannot compare document order; use preceding::")),
-            (Kind::Greater, Kind::Greater) => Some((">>", "XPath 1.0 cannot compare document order; use following::")),
-            (Kind::Pipe, Kind::Pipe) if adjacent => Some(("||", "write `or`, or concat(a, b) to join strings")),
-            (Kind::DoubleSlash, Kind::Slash) if adjacent => Some(("///", "write `//`")),
-            (Kind::DoubleSlash, Kind::DoubleSlash) => Some(("////", "write `//`")),
-            (Kind::Slash, Kind::DoubleSlash) => Some(("/ //", "write `//`")),
+            (TokenKind::Equal, TokenKind::Equal) if adjacent => Some(("==", "write `=`")),
+            (TokenKind::NotEqual, TokenKind::Equal) if adjacent => Some(("!==", "write `!=`")),
+            (TokenKind::Equal, TokenKind::Greater) if adjacent => Some(("=>", "write `>=`")),
+            (TokenKind::Equal, TokenKind::Less) if adjacent => Some(("=<", "write `<=`")),
+            (TokenKind::Less, TokenKind::Greater) if adjacent => Some(("<>", "write `!=`, or use dialect=\"legacy\"")),
+            (TokenKind::Less, TokenKind::Less) => {
+                Some(("<<", "XPath 1.0 cannot compare document order; use preceding::"))
+            }
+            (TokenKind::Greater, TokenKind::Greater) => {
+                Some((">>", "XPath 1.0 cannot compare document order; use following::"))
+            }
+            (TokenKind::Pipe, TokenKind::Pipe) if adjacent => {
+                Some(("||", "write `or`, or concat(a, b) to join strings"))
+            }
+            (TokenKind::DoubleSlash, TokenKind::Slash) if adjacent => Some(("///", "write `//`")),
+            (TokenKind::DoubleSlash, TokenKind::DoubleSlash) => Some(("////", "write `//`")),
+            (TokenKind::Slash, TokenKind::DoubleSlash) => Some(("/ //", "write `//`")),
             _ => None,
         };
         if let Some((slip, hint)) = slip {
             let message = format!("`{slip}` is no operator of XPath 1.0; {hint}");
             return self.error(previous.start, QueryErrorKind::Syntax, message, expected);
         }
-        if previous.kind == Kind::Slash && token.kind == Kind::OpenBracket {
+        if previous.kind == TokenKind::Slash && token.kind == TokenKind::OpenBracket {
             let message =
                 "a predicate follows its step without `/`: write `a[b]` for `a/[b]` (or use dialect=\"legacy\")".into();
             return self.error(previous.start, QueryErrorKind::Syntax, message, expected);
@@ -150,7 +156,9 @@ impl Parser<'_, '_> {
             return self.error(token.start, QueryErrorKind::Syntax, message, expected);
         }
         let message = match token.kind {
-            Kind::End => format!("the query ends after {}, where {} is due", self.shown(previous), any_of(expected)),
+            TokenKind::End => {
+                format!("the query ends after {}, where {} is due", self.shown(previous), any_of(expected))
+            }
             _ => format!("{} stands where {} is due", self.shown(token), any_of(expected)),
         };
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
@@ -169,13 +177,13 @@ impl Parser<'_, '_> {
         }
         let (token, previous) = (self.token, self.previous);
         let text = self.text_of(token);
-        if token.kind == Kind::Name
+        if token.kind == TokenKind::Name
             && let Some((hint, later)) = hints::instead_of_operator(text)
         {
             let kind = if later { QueryErrorKind::Unsupported } else { QueryErrorKind::Syntax };
             return self.error(token.start, kind, format!("`{text}` is no operator of XPath 1.0; {hint}"), expected);
         }
-        if token.kind == Kind::Variable && matches!(self.text_of(previous), "some" | "every" | "for" | "let") {
+        if token.kind == TokenKind::Variable && matches!(self.text_of(previous), "some" | "every" | "for" | "let") {
             let message = format!(
                 "`{} $...` is not XPath 1.0; write the path with a predicate, as in [a[. = b]]",
                 self.text_of(previous)
@@ -187,19 +195,23 @@ impl Parser<'_, '_> {
             return self.error(token.start, QueryErrorKind::Syntax, message, expected);
         }
         let message = match token.kind {
-            Kind::CloseParen | Kind::CloseBracket | Kind::CloseBrace => {
+            TokenKind::CloseParen | TokenKind::CloseBracket | TokenKind::CloseBrace => {
                 format!("`{text}` closes nothing that is open here")
             }
-            Kind::OpenParen if previous.kind == Kind::CloseParen || previous.kind == Kind::CloseBracket => {
+            TokenKind::OpenParen
+                if previous.kind == TokenKind::CloseParen || previous.kind == TokenKind::CloseBracket =>
+            {
                 "`(` follows a complete expression; an operator is missing".into()
             }
-            Kind::OpenBracket => "a predicate cannot stand here; it follows a step or a parenthesis".into(),
-            Kind::OpenBrace => "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into(),
-            Kind::Assign => "`:=` belongs to `let` in For-Where-Return queries".into(),
-            Kind::Comma if self.flwr => "a sequence can stand only in `return` and in constructors; \
+            TokenKind::OpenBracket => "a predicate cannot stand here; it follows a step or a parenthesis".into(),
+            TokenKind::OpenBrace => {
+                "`{` belongs to For-Where-Return queries, which start with `for`, `let` or a tag".into()
+            }
+            TokenKind::Assign => "`:=` belongs to `let` in For-Where-Return queries".into(),
+            TokenKind::Comma if self.flwr => "a sequence can stand only in `return` and in constructors; \
                  write a | b for the nodes of both, or two comparisons joined by `or`"
                 .into(),
-            Kind::Comma => "`,` separates the arguments of a function; XPath 1.0 has no sequences".into(),
+            TokenKind::Comma => "`,` separates the arguments of a function; XPath 1.0 has no sequences".into(),
             _ => format!("{} follows {}; an operator is missing between them", self.shown(token), self.shown(previous)),
         };
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
@@ -210,16 +222,18 @@ impl Parser<'_, '_> {
         let token = self.token;
         let rest = &self.lexer.text[token.start..];
         let (message, expected) = match token.kind {
-            Kind::UnclosedLiteral => {
+            TokenKind::UnclosedLiteral => {
                 let quote = &rest[..1];
                 (format!("the string that starts here is not closed; {quote} is missing"), vec![quote])
             }
-            Kind::UnclosedComment => ("the comment that starts here is not closed; `:)` is missing".into(), vec![":)"]),
-            Kind::OpenParen if rest.starts_with("(:") => {
+            TokenKind::UnclosedComment => {
+                ("the comment that starts here is not closed; `:)` is missing".into(), vec![":)"])
+            }
+            TokenKind::OpenParen if rest.starts_with("(:") => {
                 ("XPath 1.0 has no comments; leave `(: ... :)` out".into(), Vec::new())
             }
-            Kind::Other if rest.starts_with('$') => ("a variable's name must follow `$`".into(), vec!["a name"]),
-            Kind::Other if rest.starts_with(':') => {
+            TokenKind::Other if rest.starts_with('$') => ("a variable's name must follow `$`".into(), vec!["a name"]),
+            TokenKind::Other if rest.starts_with(':') => {
                 ("a prefix and its colon must touch the name: write `p:name` or `*:name`".into(), Vec::new())
             }
             _ => return None,

@@ -4,8 +4,8 @@
 //! These are short and their lengths hard to predict, so a loop over their bytes costs a branch misprediction each. The
 //! searches by [`lanes`] have no branch that depends on where among sixteen bytes they end.
 
-use crate::local_names::NameKey;
 use crate::scan::lanes::{self, LANES};
+use crate::util::packed_name::PackedName;
 
 /// May start a name (the colon is handled by the caller).
 pub const NAME_START: u8 = 1;
@@ -101,17 +101,17 @@ fn name_end(source: &[u8], at: usize) -> usize {
 
 /// The end of the ASCII name without colon that starts at `at`, where a byte stands that may start one; and its key.
 #[inline(always)]
-pub fn name_at(source: &[u8], at: usize) -> (usize, NameKey) {
+pub fn name_at(source: &[u8], at: usize) -> (usize, PackedName) {
     let Some(bytes) = lanes_at(source, at) else { return name_by_bytes(source, at) };
     let length = (lanes::no_name(bytes) | 1 << LANES).trailing_zeros() as usize;
-    let key = NameKey::of_start(bytes, length);
+    let key = PackedName::of_start(bytes, length);
     if length < LANES { (at + length, key) } else { (name_end(source, at + LANES), key) }
 }
 
 #[inline(never)]
-fn name_by_bytes(source: &[u8], at: usize) -> (usize, NameKey) {
+fn name_by_bytes(source: &[u8], at: usize) -> (usize, PackedName) {
     let end = name_end(source, at);
-    (end, NameKey::of(&source[at..end]))
+    (end, PackedName::of(&source[at..end]))
 }
 
 /// The first offset from `at` on whose byte is of class [`VALUE_STOP`]. Other control characters, which no accepted
@@ -150,18 +150,22 @@ mod tests {
     fn searches_by_lanes_agree_with_the_table() {
         for b in 0..=255u8 {
             for length in 1..50 {
-                for place in 0..length {
+                for position in 0..length {
                     let mut source = vec![b'x'; length];
-                    source[place] = b;
-                    let expected = |class_stops: bool| if class_stops { place } else { length };
+                    source[position] = b;
+                    let expected = |class_stops: bool| if class_stops { position } else { length };
                     let end = expected(!is(b, NAME));
-                    assert_eq!(name_end(&source, 0), end, "name, {b} at {place} of {length}");
-                    assert_eq!(name_at(&source, 0), (end, NameKey::of(&source[..end])), "{b} at {place} of {length}");
+                    assert_eq!(name_end(&source, 0), end, "name, {b} at {position} of {length}");
+                    assert_eq!(
+                        name_at(&source, 0),
+                        (end, PackedName::of(&source[..end])),
+                        "{b} at {position} of {length}"
+                    );
                     let control = b < 0x20 && !matches!(b, 0 | b'\t' | b'\n' | b'\r');
                     if !control {
-                        assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {place}");
+                        assert_eq!(value_stop(&source, 0), expected(is(b, VALUE_STOP)), "value, {b} at {position}");
                         let stops = is(b, TEXT_STOP) && b != 0;
-                        assert_eq!(plain_text_end(&source, 0), expected(stops), "text, {b} at {place} of {length}");
+                        assert_eq!(plain_text_end(&source, 0), expected(stops), "text, {b} at {position} of {length}");
                     }
                 }
             }

@@ -1,10 +1,10 @@
 //! Which bytes and characters may stand in a message at all: checked once, for the whole message, before anything else.
 
-use crate::scan::fault::{Fault, Step};
+use crate::scan::fault::{Fault, ScanResult};
 
 /// A message of legal characters.
 #[derive(Clone, Copy)]
-pub struct Checked<'a> {
+pub struct LegalText<'a> {
     /// The whole source.
     pub text: &'a str,
     /// It holds carriage returns, so text may need its line ends normalised.
@@ -14,7 +14,7 @@ pub struct Checked<'a> {
 }
 
 /// Checks that `source` is UTF-8 and that each character is one that XML allows.
-pub fn check(source: &[u8]) -> Step<Checked<'_>> {
+pub fn check(source: &[u8]) -> ScanResult<LegalText<'_>> {
     let seen = summary(source);
     if seen.control {
         return Err(control_character(source));
@@ -29,11 +29,11 @@ pub fn check(source: &[u8]) -> Step<Checked<'_>> {
     if seen.high {
         noncharacters(source)?;
     }
-    Ok(Checked { text, carriage_returns: seen.carriage_return, ascii: !seen.high })
+    Ok(LegalText { text, carriage_returns: seen.carriage_return, ascii: !seen.high })
 }
 
 #[derive(Default)]
-struct Summary {
+struct CharacterSummary {
     control: bool,
     carriage_return: bool,
     high: bool,
@@ -41,7 +41,7 @@ struct Summary {
 
 /// One pass without branches, which the compiler turns into vector instructions. Where there are no control characters
 /// but line feeds, as in most messages, it asks each byte for the least.
-fn summary(source: &[u8]) -> Summary {
+fn summary(source: &[u8]) -> CharacterSummary {
     let (mut control, mut high) = (0u8, 0u8);
     for &b in source {
         control |= u8::from(b < 0x20) & u8::from(b != b'\n');
@@ -50,10 +50,10 @@ fn summary(source: &[u8]) -> Summary {
     if control != 0 {
         return whole_summary(source);
     }
-    Summary { control: false, carriage_return: false, high: high & 0x80 != 0 }
+    CharacterSummary { control: false, carriage_return: false, high: high & 0x80 != 0 }
 }
 
-fn whole_summary(source: &[u8]) -> Summary {
+fn whole_summary(source: &[u8]) -> CharacterSummary {
     let (mut control, mut carriage_return, mut high) = (0u8, 0u8, 0u8);
     for &b in source {
         let space = u8::from(b == b'\t') | u8::from(b == b'\n') | u8::from(b == b'\r');
@@ -61,7 +61,7 @@ fn whole_summary(source: &[u8]) -> Summary {
         carriage_return |= u8::from(b == b'\r');
         high |= b;
     }
-    Summary { control: control & 1 != 0, carriage_return: carriage_return != 0, high: high & 0x80 != 0 }
+    CharacterSummary { control: control & 1 != 0, carriage_return: carriage_return != 0, high: high & 0x80 != 0 }
 }
 
 #[cold]
@@ -72,7 +72,7 @@ fn control_character(source: &[u8]) -> Fault {
 }
 
 /// U+FFFE and U+FFFF, the only characters beyond ASCII that UTF-8 can write and XML forbids.
-fn noncharacters(source: &[u8]) -> Step<()> {
+fn noncharacters(source: &[u8]) -> ScanResult<()> {
     for at in memchr::memchr_iter(0xEF, source) {
         if let [0xBF, last @ (0xBE | 0xBF), ..] = source[at + 1..] {
             let code = 0xFFC0 + u32::from(last & 0x3F);

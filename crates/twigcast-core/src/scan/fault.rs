@@ -5,17 +5,17 @@ use crate::scan::position::locate;
 
 /// A fault at a byte offset. Boxed, so that the paths without faults pass a single word around.
 #[derive(Debug)]
-pub struct Fault(Box<Details>);
+pub struct Fault(Box<FaultDetails>);
 
 #[derive(Debug)]
-struct Details {
+struct FaultDetails {
     kind: MessageErrorKind,
     at: usize,
     reason: String,
 }
 
 /// Result of a step of the scanner.
-pub type Step<T> = Result<T, Fault>;
+pub type ScanResult<T> = Result<T, Fault>;
 
 /// Longest part of a name or value that a reason repeats, in characters.
 const QUOTED_CHARACTERS_MAX: usize = 60;
@@ -41,12 +41,12 @@ impl Fault {
     }
 
     fn new(kind: MessageErrorKind, at: usize, reason: String) -> Self {
-        Self(Box::new(Details { kind, at, reason }))
+        Self(Box::new(FaultDetails { kind, at, reason }))
     }
 
     /// The error to show where there are no lines: `skipped` is what stands before the message proper.
     pub fn into_error_of_stream(self, skipped: usize) -> MessageError {
-        let Details { kind, at, reason } = *self.0;
+        let FaultDetails { kind, at, reason } = *self.0;
         let reason = format!("element stream: {reason} (byte {} of its strings)", at.saturating_sub(skipped));
         MessageError { kind, reason, line: 1, column: 1 }
     }
@@ -68,7 +68,7 @@ pub fn shown(bytes: &[u8]) -> String {
 }
 
 /// What stands at an offset, for a reason.
-pub fn found(source: &[u8], at: usize) -> String {
+pub fn describe_input(source: &[u8], at: usize) -> String {
     let rest = &source[at.min(source.len())..];
     match String::from_utf8_lossy(&rest[..rest.len().min(4)]).chars().next() {
         None => "the end of the message".into(),

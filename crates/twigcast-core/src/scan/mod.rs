@@ -25,27 +25,27 @@ pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
 
-use crate::document::{Document, NO_NODE, Node, NodeKind, Span};
+use crate::document::{ByteRange, Document, NO_NODE, Node, NodeKind};
 use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::bytes::{SPACE, byte, is, plain_text_end, skip_spaces};
-use crate::scan::characters::Checked;
-use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::characters::LegalText;
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::ncname_end;
-use crate::scan::namespaces::Bindings;
-use crate::scan::tags::{NAMELESS, Open, Prefixed};
+use crate::scan::namespaces::PrefixBindings;
+use crate::scan::tags::{NAMELESS, OpenElement, Prefixed};
 use crate::vocabulary::Vocabulary;
 
 /// What to record. Everything is checked regardless, so the same messages are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
+pub struct RecordOptions {
     /// Attributes. Namespace declarations are always recorded.
     pub attributes: bool,
     /// Text, comments and processing instructions.
     pub text: bool,
 }
 
-impl Want {
+impl RecordOptions {
     /// Everything.
     pub const ALL: Self = Self { attributes: true, text: true };
 }
@@ -53,9 +53,9 @@ impl Want {
 /// Reads messages one after the other, reusing its memory.
 #[derive(Debug, Default)]
 pub struct Scanner {
-    bindings: Bindings,
-    open: Vec<Open>,
-    names: Vec<Span>,
+    bindings: PrefixBindings,
+    open: Vec<OpenElement>,
+    names: Vec<ByteRange>,
     prefixed: Vec<Prefixed>,
 }
 
@@ -68,20 +68,20 @@ impl Scanner {
     /// A pass over a source that is read in another way than by its markup.
     pub(crate) fn pass<'a>(
         &'a mut self,
-        checked: Checked<'a>,
+        checked: LegalText<'a>,
         vocabulary: &'a Vocabulary,
         limits: &'a Limits,
-        want: Want,
+        options: RecordOptions,
         document: &'a mut Document,
-    ) -> Pass<'a> {
+    ) -> ScanPass<'a> {
         self.clear();
         document.clear();
-        Pass {
+        ScanPass {
             source: checked.text.as_bytes(),
             checked,
             vocabulary,
             limits,
-            want,
+            options,
             document,
             bindings: &mut self.bindings,
             open: &mut self.open,
@@ -108,12 +108,12 @@ impl Scanner {
         source: &[u8],
         vocabulary: &Vocabulary,
         limits: &Limits,
-        want: Want,
+        options: RecordOptions,
         document: &mut Document,
     ) -> Result<(), MessageError> {
         self.clear();
         document.clear();
-        self.run(source, vocabulary, limits, want, document).map_err(|fault| fault.into_error(source))
+        self.run(source, vocabulary, limits, options, document).map_err(|fault| fault.into_error(source))
     }
 
     fn run(
@@ -121,9 +121,9 @@ impl Scanner {
         source: &[u8],
         vocabulary: &Vocabulary,
         limits: &Limits,
-        want: Want,
+        options: RecordOptions,
         document: &mut Document,
-    ) -> Step<()> {
+    ) -> ScanResult<()> {
         // Offsets are 32 bits wide and the largest is reserved.
         let bytes_max = limits.message_bytes_max.min(u32::MAX as usize - 1);
         if source.len() > bytes_max {
@@ -137,7 +137,7 @@ impl Scanner {
             return Err(Fault::malformed(opening.end + at, "the message declares US-ASCII but holds other characters"));
         }
         let mut pass =
-            Pass { standalone: opening.standalone, ..self.pass(checked, vocabulary, limits, want, document) };
+            ScanPass { standalone: opening.standalone, ..self.pass(checked, vocabulary, limits, options, document) };
         pass.document_node(opening.end);
         let root = pass.before_root(opening.end)?;
         let content = pass.start_tag(root)?;
@@ -150,17 +150,17 @@ impl Scanner {
 }
 
 /// One message on its way.
-pub(crate) struct Pass<'a> {
+pub(crate) struct ScanPass<'a> {
     pub(crate) source: &'a [u8],
-    pub(crate) checked: Checked<'a>,
+    pub(crate) checked: LegalText<'a>,
     pub(crate) vocabulary: &'a Vocabulary,
     pub(crate) limits: &'a Limits,
-    pub(crate) want: Want,
+    pub(crate) options: RecordOptions,
     pub(crate) document: &'a mut Document,
-    pub(crate) bindings: &'a mut Bindings,
-    pub(crate) open: &'a mut Vec<Open>,
+    pub(crate) bindings: &'a mut PrefixBindings,
+    pub(crate) open: &'a mut Vec<OpenElement>,
     /// Names of the attributes of the current tag, as written.
-    pub(crate) names: &'a mut Vec<Span>,
+    pub(crate) names: &'a mut Vec<ByteRange>,
     /// Attributes of the current tag whose prefixes are not resolved yet.
     pub(crate) prefixed: &'a mut Vec<Prefixed>,
     standalone: bool,
@@ -178,7 +178,7 @@ struct TextRun {
     filled: bool,
 }
 
-impl Pass<'_> {
+impl ScanPass<'_> {
     /// Records node 0; `content_start` is where what may hold nodes begins.
     pub(crate) fn document_node(&mut self, content_start: usize) {
         let node = leaf(NodeKind::Document, 0, self.source.len(), NO_NODE);
@@ -186,7 +186,7 @@ impl Pass<'_> {
     }
 
     /// Reads up to the root element; answers with the offset of its `<`.
-    fn before_root(&mut self, mut at: usize) -> Step<usize> {
+    fn before_root(&mut self, mut at: usize) -> ScanResult<usize> {
         let mut doctype_seen = false;
         loop {
             at = skip_spaces(self.source, at);
@@ -206,7 +206,8 @@ impl Pass<'_> {
             } else if rest.is_empty() {
                 return Err(self.no_root(at));
             } else {
-                let reason = format!("only markup may stand before the root element, found {}", found(self.source, at));
+                let reason =
+                    format!("only markup may stand before the root element, found {}", describe_input(self.source, at));
                 return Err(Fault::malformed(at, reason));
             };
         }
@@ -226,7 +227,7 @@ impl Pass<'_> {
     }
 
     /// Reads the content of the root element and its end tag.
-    fn content(&mut self, mut at: usize) -> Step<usize> {
+    fn content(&mut self, mut at: usize) -> ScanResult<usize> {
         let source = self.source;
         while let Some(&open) = self.open.last() {
             at = self.character_data(at, open)?;
@@ -254,7 +255,7 @@ impl Pass<'_> {
     }
 
     /// Reads what follows the root element.
-    fn after_root(&mut self, mut at: usize) -> Step<()> {
+    fn after_root(&mut self, mut at: usize) -> ScanResult<()> {
         loop {
             at = skip_spaces(self.source, at);
             let rest = &self.source[at..];
@@ -269,7 +270,7 @@ impl Pass<'_> {
             } else {
                 let what = match rest[0] {
                     b'<' => "a second root element or end tag".into(),
-                    _ => found(self.source, at),
+                    _ => describe_input(self.source, at),
                 };
                 return Err(Fault::malformed(at, format!("only comments may follow the root element, found {what}")));
             };
@@ -278,7 +279,7 @@ impl Pass<'_> {
 
     /// Reads character data up to the next markup, whose offset is the answer.
     #[inline(always)]
-    fn character_data(&mut self, start: usize, open: Open) -> Step<usize> {
+    fn character_data(&mut self, start: usize, open: OpenElement) -> ScanResult<usize> {
         let source = self.source;
         let mut at = start;
         let mut encoded = false;
@@ -303,7 +304,7 @@ impl Pass<'_> {
                 }
             }
         }
-        if at > start && self.want.text {
+        if at > start && self.options.text {
             encoded = encoded || self.carriage_returns_in(start, at);
             self.extend_text(start, encoded, true);
         }
@@ -312,14 +313,14 @@ impl Pass<'_> {
 
     /// Reads the CDATA section at `start`, which belongs to the text run.
     #[inline(never)]
-    fn cdata(&mut self, start: usize) -> Step<usize> {
+    fn cdata(&mut self, start: usize) -> ScanResult<usize> {
         let content = start + b"<![CDATA[".len();
         let rest = &self.source[content..];
         let is_end = |&at: &usize| at >= 2 && rest[at - 1] == b']' && rest[at - 2] == b']';
         let Some(end) = memchr::memchr_iter(b'>', rest).find(is_end) else {
             return Err(Fault::malformed(start, "the CDATA section is not closed with \"]]>\""));
         };
-        if self.want.text {
+        if self.options.text {
             self.extend_text(start, true, end > 2);
         }
         Ok(content + end + 1)
@@ -333,7 +334,7 @@ impl Pass<'_> {
 
     /// Records the text run that ends at `end`.
     #[inline(always)]
-    fn finish_text(&mut self, end: usize, open: Open) {
+    fn finish_text(&mut self, end: usize, open: OpenElement) {
         if let Some(run) = self.text_run.take()
             && run.filled
         {
@@ -344,7 +345,7 @@ impl Pass<'_> {
 
     /// Reads the comment at `start`, where `<!` stands.
     #[inline(never)]
-    pub(crate) fn comment(&mut self, start: usize) -> Step<usize> {
+    pub(crate) fn comment(&mut self, start: usize) -> ScanResult<usize> {
         let source = self.source;
         if !source[start..].starts_with(b"<!--") {
             return Err(Fault::malformed(start, "\"<!\" starts neither a comment nor anything else allowed here"));
@@ -367,13 +368,13 @@ impl Pass<'_> {
 
     /// Reads the processing instruction at `start`.
     #[inline(never)]
-    pub(crate) fn processing_instruction(&mut self, start: usize) -> Step<usize> {
+    pub(crate) fn processing_instruction(&mut self, start: usize) -> ScanResult<usize> {
         let source = self.source;
         let target_end = ncname_end(self.checked, start + 2);
         let target = &source[start + 2..target_end];
         let next = byte(source, target_end);
         let reason = if target.is_empty() {
-            format!("a processing instruction needs a target, found {}", found(source, target_end))
+            format!("a processing instruction needs a target, found {}", describe_input(source, target_end))
         } else if target == b"xml" {
             "an XML declaration may only stand at the very start of the message".into()
         } else if target.eq_ignore_ascii_case(b"xml") {
@@ -381,14 +382,14 @@ impl Pass<'_> {
         } else if next == b':' {
             format!("the target {:?} of a processing instruction may not hold a colon", shown(target))
         } else if next != b'?' && next != 0 && !is(next, SPACE) {
-            format!("{} may not stand in the target of a processing instruction", found(source, target_end))
+            format!("{} may not stand in the target of a processing instruction", describe_input(source, target_end))
         } else {
             return self.processing_instruction_end(start, target_end);
         };
         Err(Fault::malformed(start, reason))
     }
 
-    fn processing_instruction_end(&mut self, start: usize, target_end: usize) -> Step<usize> {
+    fn processing_instruction_end(&mut self, start: usize, target_end: usize) -> ScanResult<usize> {
         let source = self.source;
         for question in memchr::memchr_iter(b'?', &source[target_end..]) {
             let at = target_end + question;
@@ -405,7 +406,7 @@ impl Pass<'_> {
     }
 
     fn push_markup(&mut self, kind: NodeKind, start: usize, end: usize) {
-        if self.want.text {
+        if self.options.text {
             let parent = self.open.last().map_or(0, |open| open.node);
             self.push_leaf(leaf(kind, start, end, parent));
         }
@@ -444,6 +445,6 @@ pub(crate) fn leaf(kind: NodeKind, start: usize, end: usize, parent: u32) -> Nod
 }
 
 #[inline(always)]
-pub(crate) fn span(start: usize, end: usize) -> Span {
-    Span { start: start as u32, end: end as u32 }
+pub(crate) fn span(start: usize, end: usize) -> ByteRange {
+    ByteRange { start: start as u32, end: end as u32 }
 }

@@ -1,9 +1,9 @@
 //! Names (XML 1.0, fifth edition; Namespaces in XML 1.0).
 
-use crate::local_names::NameKey;
 use crate::scan::bytes::{NAME_START, byte, is, name_at};
-use crate::scan::characters::Checked;
-use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::characters::LegalText;
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
+use crate::util::packed_name::PackedName;
 
 /// Where a qualified name ends and where its colon stands.
 #[derive(Clone, Copy, Debug)]
@@ -15,13 +15,13 @@ pub struct QName {
 }
 
 /// Reads the qualified name at `start`. `what` says what it names.
-pub fn qname(checked: Checked<'_>, start: usize, what: &str) -> Step<QName> {
+pub fn qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<QName> {
     keyed_qname(checked, start, what).map(|(name, _)| name)
 }
 
 /// [`qname`], and the key of what stands before the colon, which is all of it if there is none.
 #[inline(always)]
-pub fn keyed_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<(QName, NameKey)> {
+pub fn keyed_qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<(QName, PackedName)> {
     let source = checked.text.as_bytes();
     let (end, key) = ascii_name(source, start);
     let next = byte(source, end);
@@ -29,11 +29,11 @@ pub fn keyed_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<(QNam
         return Ok((QName { end, colon: 0 }, key));
     }
     let name = qname_with_colon(checked, start, end, what)?;
-    Ok((name, NameKey::of(&source[start..if name.colon == 0 { name.end } else { name.colon }])))
+    Ok((name, PackedName::of(&source[start..if name.colon == 0 { name.end } else { name.colon }])))
 }
 
 #[inline(never)]
-fn qname_with_colon(checked: Checked<'_>, start: usize, colon: usize, what: &str) -> Step<QName> {
+fn qname_with_colon(checked: LegalText<'_>, start: usize, colon: usize, what: &str) -> ScanResult<QName> {
     let source = checked.text.as_bytes();
     if colon > start && byte(source, colon) == b':' {
         let (end, _) = ascii_name(source, colon + 1);
@@ -47,17 +47,17 @@ fn qname_with_colon(checked: Checked<'_>, start: usize, colon: usize, what: &str
 
 /// The end of the ASCII name without colon at `at`, and its key; `at` if there is none.
 #[inline(always)]
-fn ascii_name(source: &[u8], at: usize) -> (usize, NameKey) {
-    if is(byte(source, at), NAME_START) { name_at(source, at) } else { (at, NameKey::default()) }
+fn ascii_name(source: &[u8], at: usize) -> (usize, PackedName) {
+    if is(byte(source, at), NAME_START) { name_at(source, at) } else { (at, PackedName::default()) }
 }
 
-fn any_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<QName> {
+fn any_qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<QName> {
     let source = checked.text.as_bytes();
     let end = ncname_end(checked, start);
     if end == start {
         let reason = match byte(source, start) {
             b':' => format!("the name of the {what} starts with a colon"),
-            _ => format!("expected the name of the {what}, found {}", found(source, start)),
+            _ => format!("expected the name of the {what}, found {}", describe_input(source, start)),
         };
         return Err(Fault::malformed(start, reason));
     }
@@ -79,7 +79,7 @@ fn any_qname(checked: Checked<'_>, start: usize, what: &str) -> Step<QName> {
 }
 
 /// The end of the name without colon at `start`; `start` if there is none.
-pub fn ncname_end(checked: Checked<'_>, start: usize) -> usize {
+pub fn ncname_end(checked: LegalText<'_>, start: usize) -> usize {
     let mut end = start;
     for c in checked.text.get(start..).unwrap_or("").chars() {
         let fits = if end == start { is_name_start(c) } else { is_name_character(c) };

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use crate::document::Span;
+use crate::document::ByteRange;
 use crate::scan::decode;
-use crate::scan::fault::{Fault, Step, shown};
+use crate::scan::fault::{Fault, ScanResult, shown};
 use crate::vocabulary::{NamespaceId, Vocabulary, XML_NAMESPACE, XMLNS_NAMESPACE};
 
 /// Up to this many bindings a search from the newest on is faster than a table.
@@ -22,11 +22,11 @@ pub struct Namespace {
     /// Keyed hash of the URI where the id is unknown, so that comparing two of them does not read long URIs.
     fingerprint: u64,
     /// The URI as written.
-    uri: Span,
+    uri: ByteRange,
 }
 
 impl Namespace {
-    const XML: Self = Self { id: NamespaceId::XML, fingerprint: 0, uri: Span { start: 0, end: 0 } };
+    const XML: Self = Self { id: NamespaceId::XML, fingerprint: 0, uri: ByteRange { start: 0, end: 0 } };
 
     /// Whether two namespaces have the same URI.
     pub fn same(&self, other: &Self, text: &str) -> bool {
@@ -41,8 +41,8 @@ impl Namespace {
 }
 
 #[derive(Debug)]
-struct Binding {
-    prefix: Span,
+struct PrefixBinding {
+    prefix: ByteRange,
     namespace: Namespace,
     /// The binding of the same prefix that this one hides; kept only while there is a table.
     hidden: u32,
@@ -50,8 +50,8 @@ struct Binding {
 
 /// The bindings in scope, innermost last.
 #[derive(Debug)]
-pub struct Bindings {
-    stack: Vec<Binding>,
+pub struct PrefixBindings {
+    stack: Vec<PrefixBinding>,
     /// Prefix to newest binding, once there are too many to search.
     table: Option<HashMap<Box<[u8]>, u32>>,
     hash: RandomState,
@@ -59,13 +59,13 @@ pub struct Bindings {
     pub default: NamespaceId,
 }
 
-impl Default for Bindings {
+impl Default for PrefixBindings {
     fn default() -> Self {
         Self { stack: Vec::new(), table: None, hash: RandomState::new(), default: NamespaceId::NONE }
     }
 }
 
-impl Bindings {
+impl PrefixBindings {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.stack.clear();
@@ -73,7 +73,7 @@ impl Bindings {
         self.default = NamespaceId::NONE;
     }
 
-    /// How many bindings there are: what [`Bindings::truncate`] takes.
+    /// How many bindings there are: what [`PrefixBindings::truncate`] takes.
     #[inline(always)]
     pub fn count(&self) -> u32 {
         self.stack.len() as u32
@@ -85,10 +85,10 @@ impl Bindings {
         &mut self,
         text: &str,
         vocabulary: &Vocabulary,
-        prefix: Span,
-        uri: Span,
+        prefix: ByteRange,
+        uri: ByteRange,
         uri_encoded: bool,
-    ) -> Step<NamespaceId> {
+    ) -> ScanResult<NamespaceId> {
         let raw = slice(text, uri);
         let value = if uri_encoded { Cow::Owned(decode::attribute(raw)) } else { Cow::Borrowed(raw) };
         let prefix_bytes = slice(text, prefix).as_bytes();
@@ -98,14 +98,17 @@ impl Bindings {
             self.default = id;
         } else {
             let fingerprint = if id == NamespaceId::UNKNOWN { self.hash.hash_one(value.as_bytes()) } else { 0 };
-            self.push(text, Binding { prefix, namespace: Namespace { id, fingerprint, uri }, hidden: NO_BINDING });
+            self.push(
+                text,
+                PrefixBinding { prefix, namespace: Namespace { id, fingerprint, uri }, hidden: NO_BINDING },
+            );
         }
         Ok(id)
     }
 
     /// The namespace of a prefix in use.
     #[inline]
-    pub fn resolve(&self, text: &str, prefix: Span) -> Step<Namespace> {
+    pub fn resolve(&self, text: &str, prefix: ByteRange) -> ScanResult<Namespace> {
         let bytes = slice(text, prefix).as_bytes();
         if let Some(index) = self.find(text, bytes) {
             return Ok(self.stack[index as usize].namespace);
@@ -129,13 +132,14 @@ impl Bindings {
         match &self.table {
             Some(table) => table.get(prefix).copied(),
             None => {
-                let found = self.stack.iter().rposition(|binding| slice(text, binding.prefix).as_bytes() == prefix);
-                found.map(|index| index as u32)
+                let binding_index =
+                    self.stack.iter().rposition(|binding| slice(text, binding.prefix).as_bytes() == prefix);
+                binding_index.map(|index| index as u32)
             }
         }
     }
 
-    fn push(&mut self, text: &str, mut binding: Binding) {
+    fn push(&mut self, text: &str, mut binding: PrefixBinding) {
         let index = self.count();
         if let Some(table) = &mut self.table {
             let prefix = slice(text, binding.prefix).as_bytes();
@@ -171,7 +175,7 @@ impl Bindings {
 }
 
 /// Namespaces in XML 1.0, section 3: the prefixes and names that nobody may rebind.
-fn check_reserved(prefix: &[u8], uri: &str, at: usize) -> Step<()> {
+fn check_reserved(prefix: &[u8], uri: &str, at: usize) -> ScanResult<()> {
     let reason = if prefix == b"xmlns" {
         "the prefix \"xmlns\" must not be declared".into()
     } else if prefix == b"xml" {
@@ -192,13 +196,13 @@ fn check_reserved(prefix: &[u8], uri: &str, at: usize) -> Step<()> {
     Err(Fault::malformed(at, reason))
 }
 
-fn uri(text: &str, raw: Span) -> Cow<'_, str> {
+fn uri(text: &str, raw: ByteRange) -> Cow<'_, str> {
     let raw = slice(text, raw);
     let plain = !raw.bytes().any(|b| matches!(b, b'&' | b'\t' | b'\n' | b'\r'));
     if plain { Cow::Borrowed(raw) } else { Cow::Owned(decode::attribute(raw)) }
 }
 
 #[inline(always)]
-fn slice(text: &str, span: Span) -> &str {
+fn slice(text: &str, span: ByteRange) -> &str {
     &text[span.start as usize..span.end as usize]
 }

@@ -1,16 +1,16 @@
 //! What may stand before the root element: the XML declaration, which also says how the bytes are to be read, and the
 //! document type declaration.
 
-use crate::scan::Pass;
+use crate::scan::ScanPass;
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
-use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::qname;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// What the first bytes of a message say about the rest.
 #[derive(Debug, Default)]
-pub struct Opening {
+pub struct EncodingHint {
     /// Where the prolog goes on.
     pub end: usize,
     /// `standalone="yes"`.
@@ -20,7 +20,7 @@ pub struct Opening {
 }
 
 /// Reads byte-order mark and XML declaration. A message that is not UTF-8 is left to expat.
-pub fn opening(source: &[u8]) -> Step<Opening> {
+pub fn opening(source: &[u8]) -> ScanResult<EncodingHint> {
     let utf16 = |reason: &str| Err(Fault::conversion(0, format!("the message {reason}, so it is not UTF-8")));
     match source {
         [0xFE, 0xFF, ..] | [0xFF, 0xFE, ..] => return utf16("starts with the byte-order mark of UTF-16"),
@@ -31,13 +31,13 @@ pub fn opening(source: &[u8]) -> Step<Opening> {
     let declared = source[start..].starts_with(b"<?xml")
         && (matches!(byte(source, start + 5), 0 | b'?') || is(byte(source, start + 5), SPACE));
     if !declared {
-        return Ok(Opening { end: start, ..Opening::default() });
+        return Ok(EncodingHint { end: start, ..EncodingHint::default() });
     }
     xml_declaration(source, start)
 }
 
-fn xml_declaration(source: &[u8], start: usize) -> Step<Opening> {
-    let mut opening = Opening::default();
+fn xml_declaration(source: &[u8], start: usize) -> ScanResult<EncodingHint> {
+    let mut opening = EncodingHint::default();
     let mut other_encoding = None;
     let mut at = start + b"<?xml".len();
     let mut order = 0;
@@ -86,7 +86,7 @@ fn xml_declaration(source: &[u8], start: usize) -> Step<Opening> {
     Ok(opening)
 }
 
-fn declaration_fault<T>(at: usize, problem: &str) -> Step<T> {
+fn declaration_fault<T>(at: usize, problem: &str) -> ScanResult<T> {
     Err(Fault::malformed(at, format!("the XML declaration {problem}")))
 }
 
@@ -96,14 +96,14 @@ struct PseudoAttribute<'a> {
     end: usize,
 }
 
-fn pseudo_attribute(source: &[u8], start: usize) -> Step<PseudoAttribute<'_>> {
+fn pseudo_attribute(source: &[u8], start: usize) -> ScanResult<PseudoAttribute<'_>> {
     let mut at = start;
     while byte(source, at).is_ascii_alphabetic() {
         at += 1;
     }
     let name = &source[start..at];
     if name.is_empty() {
-        return declaration_fault(start, &format!("must end with \"?>\", found {}", found(source, start)));
+        return declaration_fault(start, &format!("must end with \"?>\", found {}", describe_input(source, start)));
     }
     at = skip_spaces(source, at);
     if byte(source, at) != b'=' {
@@ -123,7 +123,7 @@ fn pseudo_attribute(source: &[u8], start: usize) -> Step<PseudoAttribute<'_>> {
     }
 }
 
-fn version(value: &[u8], at: usize) -> Step<()> {
+fn version(value: &[u8], at: usize) -> ScanResult<()> {
     match value.strip_prefix(b"1.") {
         Some(b"1") => Err(Fault::malformed(at, "the message is XML 1.1, and only XML 1.0 is read")),
         Some(minor) if !minor.is_empty() && minor.iter().all(u8::is_ascii_digit) => Ok(()),
@@ -138,7 +138,7 @@ enum Encoding {
     Other(Fault),
 }
 
-fn encoding(value: &[u8], at: usize) -> Step<Encoding> {
+fn encoding(value: &[u8], at: usize) -> ScanResult<Encoding> {
     let is_name = value.first().is_some_and(u8::is_ascii_alphabetic)
         && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     if !is_name {
@@ -153,7 +153,7 @@ fn encoding(value: &[u8], at: usize) -> Step<Encoding> {
     Ok(Encoding::Other(Fault::conversion(at, format!("the message declares the encoding {:?}", shown(value)))))
 }
 
-fn standalone(value: &[u8], at: usize) -> Step<bool> {
+fn standalone(value: &[u8], at: usize) -> ScanResult<bool> {
     match value {
         b"yes" => Ok(true),
         b"no" => Ok(false),
@@ -161,9 +161,9 @@ fn standalone(value: &[u8], at: usize) -> Step<bool> {
     }
 }
 
-impl Pass<'_> {
+impl ScanPass<'_> {
     /// Reads the document type declaration at `at`; one with an internal subset is left to expat.
-    pub(super) fn doctype(&mut self, start: usize) -> Step<usize> {
+    pub(super) fn doctype(&mut self, start: usize) -> ScanResult<usize> {
         let source = self.source;
         let mut at = self.doctype_space(start + b"<!DOCTYPE".len())?;
         at = qname(self.checked, at, "document type")?.end;
@@ -186,24 +186,28 @@ impl Pass<'_> {
         match byte(source, at) {
             b'>' => Ok(at + 1),
             b'[' => Err(Fault::conversion(start, "the DOCTYPE has an internal subset")),
-            _ => Err(Fault::malformed(at, format!("the DOCTYPE must end with \">\", found {}", found(source, at)))),
+            _ => Err(Fault::malformed(
+                at,
+                format!("the DOCTYPE must end with \">\", found {}", describe_input(source, at)),
+            )),
         }
     }
 
-    fn doctype_space(&self, at: usize) -> Step<usize> {
+    fn doctype_space(&self, at: usize) -> ScanResult<usize> {
         let after = skip_spaces(self.source, at);
         if after == at {
-            let reason = format!("the DOCTYPE needs white space here, found {}", found(self.source, at));
+            let reason = format!("the DOCTYPE needs white space here, found {}", describe_input(self.source, at));
             return Err(Fault::malformed(at, reason));
         }
         Ok(after)
     }
 
-    fn doctype_literal(&self, at: usize, public: bool) -> Step<usize> {
+    fn doctype_literal(&self, at: usize, public: bool) -> ScanResult<usize> {
         let kind = if public { "public" } else { "system" };
         let quote = byte(self.source, at);
         if !matches!(quote, b'"' | b'\'') {
-            let reason = format!("the DOCTYPE needs a quoted {kind} identifier, found {}", found(self.source, at));
+            let reason =
+                format!("the DOCTYPE needs a quoted {kind} identifier, found {}", describe_input(self.source, at));
             return Err(Fault::malformed(at, reason));
         }
         let start = at + 1;
@@ -213,7 +217,8 @@ impl Pass<'_> {
         let value = &self.source[start..start + length];
         match value.iter().position(|&b| public && !is_public_character(b)) {
             Some(bad) => {
-                let reason = format!("{} may not stand in a public identifier", found(self.source, start + bad));
+                let reason =
+                    format!("{} may not stand in a public identifier", describe_input(self.source, start + bad));
                 Err(Fault::malformed(start + bad, reason))
             }
             None => Ok(start + length + 1),

@@ -1,8 +1,8 @@
 //! Character and entity references.
 
 use crate::scan::bytes::byte;
-use crate::scan::characters::{Checked, is_character};
-use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::characters::{LegalText, is_character};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::ncname_end;
 
 /// The character behind a predefined entity.
@@ -40,19 +40,20 @@ pub fn numbered(inside: &[u8]) -> Option<char> {
 /// Checks the reference at `at` (where `&` stands). Answers with the offset after its `;`.
 ///
 /// `undeclared` makes the fault for an entity that is not predefined: whether that is an error depends on the DOCTYPE.
-pub fn check(checked: Checked<'_>, at: usize, undeclared: impl FnOnce(usize, String) -> Fault) -> Step<usize> {
+pub fn check(checked: LegalText<'_>, at: usize, undeclared: impl FnOnce(usize, String) -> Fault) -> ScanResult<usize> {
     let source = checked.text.as_bytes();
     if byte(source, at + 1) == b'#' {
         return check_numbered(source, at);
     }
     let end = entity_name_end(checked, at + 1);
     if end == at + 1 {
-        let reason = format!("\"&\" starts a reference, so a name must follow, not {}", found(source, end));
+        let reason = format!("\"&\" starts a reference, so a name must follow, not {}", describe_input(source, end));
         return Err(Fault::malformed(at, reason));
     }
     let name = &source[at + 1..end];
     if byte(source, end) != b';' {
-        let reason = format!("the reference \"&{}\" must end with \";\", found {}", shown(name), found(source, end));
+        let reason =
+            format!("the reference \"&{}\" must end with \";\", found {}", shown(name), describe_input(source, end));
         return Err(Fault::malformed(at, reason));
     }
     match predefined(name) {
@@ -62,7 +63,7 @@ pub fn check(checked: Checked<'_>, at: usize, undeclared: impl FnOnce(usize, Str
 }
 
 /// Entity names may hold one colon as far as expat is concerned; no declared one does, so it only shapes the reason.
-fn entity_name_end(checked: Checked<'_>, start: usize) -> usize {
+fn entity_name_end(checked: LegalText<'_>, start: usize) -> usize {
     let end = ncname_end(checked, start);
     if end > start && byte(checked.text.as_bytes(), end) == b':' {
         return ncname_end(checked, end + 1).max(end);
@@ -70,7 +71,7 @@ fn entity_name_end(checked: Checked<'_>, start: usize) -> usize {
     end
 }
 
-fn check_numbered(source: &[u8], at: usize) -> Step<usize> {
+fn check_numbered(source: &[u8], at: usize) -> ScanResult<usize> {
     let mut end = at + 2;
     let hexadecimal = byte(source, end) == b'x';
     if hexadecimal {
@@ -85,7 +86,7 @@ fn check_numbered(source: &[u8], at: usize) -> Step<usize> {
         let reason = format!(
             "the character reference \"{}\" must consist of digits and end with \";\", found {}",
             shown(&source[at..end]),
-            found(source, end)
+            describe_input(source, end)
         );
         return Err(Fault::malformed(at, reason));
     }

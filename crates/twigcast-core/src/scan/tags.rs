@@ -1,13 +1,13 @@
 //! Start and end tags: names, attributes, namespace declarations.
 
-use crate::document::{Attribute, NamespaceDeclaration, Node, NodeId, NodeKind, Span};
-use crate::local_names::NameKey;
+use crate::document::{Attribute, ByteRange, NamespaceDeclaration, Node, NodeId, NodeKind};
 use crate::scan::bytes::{NAME_START, SPACE, byte, is, skip_spaces, value_stop};
-use crate::scan::fault::{Fault, Step, found, shown};
+use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::lanes::{self, LANES};
 use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
-use crate::scan::{Pass, references, span};
+use crate::scan::{ScanPass, references, span};
+use crate::util::packed_name::PackedName;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 /// Up to this many attributes of one tag are compared pair by pair; more are sorted.
@@ -19,12 +19,12 @@ const XMLNS: u64 = u64::from_le_bytes(*b"xmlns\0\0\0");
 
 /// An element whose end tag is still to come.
 #[derive(Clone, Copy, Debug)]
-pub struct Open {
+pub struct OpenElement {
     pub node: NodeId,
     /// The name as written.
-    pub name: Span,
+    pub name: ByteRange,
     /// Its key, where end tags are compared with it.
-    pub key: NameKey,
+    pub key: PackedName,
     /// Bindings outside it.
     pub bindings: u32,
     /// Default namespace outside it.
@@ -34,8 +34,8 @@ pub struct Open {
 /// An attribute whose prefix waits for the end of the tag, since its declaration may follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefixed {
-    prefix: Span,
-    local: Span,
+    prefix: ByteRange,
+    local: ByteRange,
     /// Index in the document, or [`NO_ATTRIBUTE`].
     attribute: u32,
 }
@@ -43,7 +43,7 @@ pub struct Prefixed {
 /// An attribute as most are written: `name="value"` with nothing to decode, and nothing beyond the lanes looked at.
 struct PlainAttribute {
     name_length: usize,
-    key: NameKey,
+    key: PackedName,
     value_length: usize,
 }
 
@@ -60,32 +60,32 @@ fn plain_attribute(source: &[u8], start: usize) -> Option<PlainAttribute> {
     let value_length = (stops >> (name_length + 2)).trailing_zeros() as usize;
     (*bytes.get(name_length + 2 + value_length)? == b'"').then(|| PlainAttribute {
         name_length,
-        key: NameKey::of_start(first, name_length),
+        key: PackedName::of_start(first, name_length),
         value_length,
     })
 }
 
 /// What has been seen of the attributes of a tag.
 #[derive(Default)]
-struct Seen {
+struct AttributesSeen {
     /// A bit for each of their names, which some have in common.
     bits: u64,
     /// Two names have a bit in common.
     doubtful: bool,
 }
 
-impl Seen {
+impl AttributesSeen {
     #[inline(always)]
-    fn add(&mut self, key: NameKey) {
+    fn add(&mut self, key: PackedName) {
         let bit = 1 << (key.hash() >> 58);
         self.doubtful |= self.bits & bit != 0;
         self.bits |= bit;
     }
 }
 
-impl Pass<'_> {
+impl ScanPass<'_> {
     /// Reads the start tag or empty-element tag at `start`.
-    pub(super) fn start_tag(&mut self, start: usize) -> Step<usize> {
+    pub(super) fn start_tag(&mut self, start: usize) -> ScanResult<usize> {
         let source = self.source;
         let node = self.document.nodes.len() as NodeId;
         let (name, key) = keyed_qname(self.checked, start + 1, "element")?;
@@ -95,7 +95,7 @@ impl Pass<'_> {
         let (outer_bindings, outer_default) = (self.bindings.count(), self.bindings.default);
         let attributes_start = self.document.attributes.len() as u32;
         self.names.clear();
-        let mut seen = Seen::default();
+        let mut seen = AttributesSeen::default();
         let mut at = name.end;
         let empty = loop {
             // One space, and a name behind it: so are most attributes written.
@@ -149,14 +149,14 @@ impl Pass<'_> {
             self.bindings.default = outer_default;
         } else {
             let whole = span(start + 1, name.end);
-            let key = if name.colon == 0 { key } else { NameKey::of(whole.of(source)) };
-            self.open.push(Open { node, name: whole, key, bindings: outer_bindings, default: outer_default });
+            let key = if name.colon == 0 { key } else { PackedName::of(whole.of(source)) };
+            self.open.push(OpenElement { node, name: whole, key, bindings: outer_bindings, default: outer_default });
         }
         Ok(at)
     }
 
     /// Reads the end tag at `start`; `open` is the element it has to close.
-    pub(super) fn end_tag(&mut self, start: usize, open: Open) -> Step<usize> {
+    pub(super) fn end_tag(&mut self, start: usize, open: OpenElement) -> ScanResult<usize> {
         let source = self.source;
         let name = open.name.of(source);
         let mut at = start + 2 + name.len();
@@ -179,7 +179,13 @@ impl Pass<'_> {
     }
 
     #[inline(never)]
-    fn attribute(&mut self, owner: NodeId, tag: (usize, QName), start: usize, seen: &mut Seen) -> Step<usize> {
+    fn attribute(
+        &mut self,
+        owner: NodeId,
+        tag: (usize, QName),
+        start: usize,
+        seen: &mut AttributesSeen,
+    ) -> ScanResult<usize> {
         let source = self.source;
         let (name, key) = keyed_qname(self.checked, start, "attribute").map_err(|fault| match byte(source, start) {
             0 => self.tag_fault(tag.0, tag.1, start),
@@ -200,10 +206,10 @@ impl Pass<'_> {
         &mut self,
         owner: NodeId,
         start: usize,
-        (name, key): (QName, NameKey),
-        (value, encoded): (Span, bool),
-        seen: &mut Seen,
-    ) -> Step<()> {
+        (name, key): (QName, PackedName),
+        (value, encoded): (ByteRange, bool),
+        seen: &mut AttributesSeen,
+    ) -> ScanResult<()> {
         if self.names.len() >= self.limits.attributes_max {
             let limit = self.limits.attributes_max;
             return Err(Fault::limit(start, "attributes_max", limit, "more attributes on one element"));
@@ -220,7 +226,7 @@ impl Pass<'_> {
 
     /// The start of the value of the attribute whose name ends at `at`, and its quote.
     #[inline(never)]
-    fn value_start(&self, attribute: usize, name_end: usize) -> Step<(usize, u8)> {
+    fn value_start(&self, attribute: usize, name_end: usize) -> ScanResult<(usize, u8)> {
         let source = self.source;
         let at = skip_spaces(source, name_end);
         if byte(source, at) != b'=' {
@@ -239,7 +245,7 @@ impl Pass<'_> {
 
     /// The end of the attribute value at `start` and whether it has to be decoded.
     #[inline(always)]
-    fn value_end(&self, attribute: usize, name: QName, start: usize, quote: u8) -> Step<(usize, bool)> {
+    fn value_end(&self, attribute: usize, name: QName, start: usize, quote: u8) -> ScanResult<(usize, bool)> {
         let source = self.source;
         let mut at = start;
         let mut encoded = false;
@@ -277,12 +283,12 @@ impl Pass<'_> {
         &mut self,
         owner: NodeId,
         start: usize,
-        (name, key): (QName, NameKey),
-        value: Span,
+        (name, key): (QName, PackedName),
+        value: ByteRange,
         encoded: bool,
     ) {
         let mut attribute = NO_ATTRIBUTE;
-        if self.want.attributes {
+        if self.options.attributes {
             attribute = self.document.attributes.len() as u32;
             let local = self.local(start, name, key);
             let name_id = Name { namespace: NamespaceId::NONE, local };
@@ -297,7 +303,7 @@ impl Pass<'_> {
 
     /// The id of the local part of the name at `start`.
     #[inline(always)]
-    fn local(&self, start: usize, name: QName, key: NameKey) -> LocalId {
+    fn local(&self, start: usize, name: QName, key: PackedName) -> LocalId {
         match name.colon {
             0 => self.vocabulary.local_of(key, &self.source[start..name.end]),
             colon => self.vocabulary.local(&self.source[colon + 1..name.end]),
@@ -310,9 +316,9 @@ impl Pass<'_> {
         owner: NodeId,
         start: usize,
         name: QName,
-        uri: Span,
+        uri: ByteRange,
         encoded: bool,
-    ) -> Step<()> {
+    ) -> ScanResult<()> {
         let prefix = if name.colon == 0 { span(start, start) } else { span(name.colon + 1, name.end) };
         let namespace = self.bindings.declare(self.checked.text, self.vocabulary, prefix, uri, encoded)?;
         self.document.declarations.push(NamespaceDeclaration { owner, prefix, uri, namespace });
@@ -320,7 +326,7 @@ impl Pass<'_> {
     }
 
     #[inline(always)]
-    fn element_name(&mut self, start: usize, name: QName, key: NameKey) -> Step<Name> {
+    fn element_name(&mut self, start: usize, name: QName, key: PackedName) -> ScanResult<Name> {
         let namespace = match name.colon {
             0 => self.bindings.default,
             colon => self.bindings.resolve(self.checked.text, span(start, colon))?.id,
@@ -330,7 +336,7 @@ impl Pass<'_> {
 
     /// No two attributes of the tag have the same name as written.
     #[inline(always)]
-    pub(crate) fn unique_names(&mut self) -> Step<()> {
+    pub(crate) fn unique_names(&mut self) -> ScanResult<()> {
         let source = self.source;
         if self.names.len() > COMPARED_MAX {
             return self.unique_among_many();
@@ -351,7 +357,7 @@ impl Pass<'_> {
     }
 
     #[cold]
-    fn unique_among_many(&mut self) -> Step<()> {
+    fn unique_among_many(&mut self) -> ScanResult<()> {
         let source = self.source;
         // Sorting keeps hostile names from making this quadratic, whatever they are.
         self.names.sort_unstable_by(|a, b| a.of(source).cmp(b.of(source)).then(a.start.cmp(&b.start)));
@@ -364,7 +370,7 @@ impl Pass<'_> {
 
     /// Gives the attributes with prefixes their namespaces; no two of them may have the same expanded name.
     #[inline(never)]
-    pub(crate) fn resolve_prefixed(&mut self) -> Step<()> {
+    pub(crate) fn resolve_prefixed(&mut self) -> ScanResult<()> {
         let source = self.source;
         let mut resolved: Vec<(Prefixed, Namespace)> = Vec::new();
         let several = self.prefixed.len() > 1;
@@ -404,18 +410,18 @@ impl Pass<'_> {
             0 => format!("the message ends inside the start tag of {element:?}"),
             b'/' => format!("\"/\" in the start tag of {element:?} must be followed by \">\""),
             _ if at == name.end => {
-                format!("{} may not follow the name of the element {element:?}", found(source, at))
+                format!("{} may not follow the name of the element {element:?}", describe_input(source, at))
             }
             _ => format!(
                 "white space must separate the attributes in the start tag of {element:?}, found {}",
-                found(source, at)
+                describe_input(source, at)
             ),
         };
         Fault::malformed(at, reason)
     }
 
     #[cold]
-    fn end_tag_fault(&self, start: usize, open: Open) -> Fault {
+    fn end_tag_fault(&self, start: usize, open: OpenElement) -> Fault {
         let source = self.source;
         let expected = shown(open.name.of(source));
         let name = match qname(self.checked, start + 2, "end tag") {
@@ -430,13 +436,13 @@ impl Pass<'_> {
                 let written = shown(written);
                 Fault::malformed(start, format!("the end tag {written:?} does not match the start tag {expected:?}"))
             }
-            _ => Fault::malformed(at, format!("{} may not stand in an end tag", found(source, at))),
+            _ => Fault::malformed(at, format!("{} may not stand in an end tag", describe_input(source, at))),
         }
     }
 }
 
 #[cold]
-fn duplicate(source: &[u8], name: Span) -> Fault {
+fn duplicate(source: &[u8], name: ByteRange) -> Fault {
     let reason = format!("the attribute {:?} stands twice in one tag", shown(name.of(source)));
     Fault::malformed(name.start as usize, reason)
 }

@@ -1,31 +1,31 @@
 //! Accept and reject tables, spans, namespaces, limits, truncation.
 
-use super::{Scanner, Want};
+use super::{RecordOptions, Scanner};
 use crate::document::{Document, Message, NO_NODE, NodeKind};
 use crate::error::{MessageError, MessageErrorKind};
 use crate::limits::Limits;
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
-const WANTS: [Want; 4] = [
-    Want { attributes: false, text: false },
-    Want { attributes: true, text: false },
-    Want { attributes: false, text: true },
-    Want::ALL,
+const WANTS: [RecordOptions; 4] = [
+    RecordOptions { attributes: false, text: false },
+    RecordOptions { attributes: true, text: false },
+    RecordOptions { attributes: false, text: true },
+    RecordOptions::ALL,
 ];
 
 /// Scans with each combination of what to record; all must agree.
 fn scan_with(source: &[u8], vocabulary: &Vocabulary, limits: &Limits) -> Result<Document, MessageError> {
     let mut scanner = Scanner::new();
-    let mut results = WANTS.map(|want| {
+    let mut results = WANTS.map(|options| {
         let mut document = Document::default();
-        scanner.scan(source, vocabulary, limits, want, &mut document).map(|()| document)
+        scanner.scan(source, vocabulary, limits, options, &mut document).map(|()| document)
     });
     let all = results[3].as_ref().map(drop);
-    for (want, result) in WANTS.iter().zip(&results) {
+    for (options, result) in WANTS.iter().zip(&results) {
         assert_eq!(
             result.as_ref().map(drop),
             all,
-            "{want:?} changes the answer to {:?}",
+            "{options:?} changes the answer to {:?}",
             String::from_utf8_lossy(source)
         );
     }
@@ -198,11 +198,11 @@ const MALFORMED: &[(&str, (u32, u32), &str)] = &[
 
 #[test]
 fn malformed_messages_are_rejected_with_place_and_reason() {
-    for &(source, place, reason) in MALFORMED {
+    for &(source, position, reason) in MALFORMED {
         let error = rejected(source);
         assert_eq!(error.kind, MessageErrorKind::Malformed, "{source:?}");
         assert!(error.reason.contains(reason), "{source:?}: {:?} lacks {reason:?}", error.reason);
-        assert_eq!((error.line, error.column), place, "{source:?}: {}", error.reason);
+        assert_eq!((error.line, error.column), position, "{source:?}: {}", error.reason);
     }
 }
 
@@ -369,8 +369,9 @@ fn depth_needs_no_stack() {
 #[test]
 fn a_scanner_forgets_the_message_before() {
     let (mut scanner, mut document, vocabulary) = (Scanner::new(), Document::default(), Vocabulary::new());
-    let mut scan =
-        |source: &str| scanner.scan(source.as_bytes(), &vocabulary, &Limits::default(), Want::ALL, &mut document);
+    let mut scan = |source: &str| {
+        scanner.scan(source.as_bytes(), &vocabulary, &Limits::default(), RecordOptions::ALL, &mut document)
+    };
     assert!(scan("<a xmlns:p='u' xmlns='v' p:x='' q:y=''>").is_err());
     assert!(scan("<a>text <p:b/>").is_err());
     scan("<a>x</a>").expect("well-formed");

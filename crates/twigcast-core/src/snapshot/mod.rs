@@ -161,7 +161,7 @@ pub fn load(path: &Path, limits: Limits) -> Result<Engine, SnapshotError> {
     let mut data = Vec::new();
     file.read_to_end(&mut data)?;
     let body = check(&data)?;
-    let mut reader = Reader { rest: body };
+    let mut reader = SnapshotReader { rest: body };
     let contexts = read_contexts(&mut reader)?;
     let count = reader.u64()?;
     let mut engine = Engine::new(limits);
@@ -205,7 +205,8 @@ fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
     if !data.starts_with(MAGIC) {
         return Err(SnapshotError::NotASnapshot);
     }
-    let mut header = Reader { rest: data.get(8..HEADER_BYTES).ok_or(SnapshotError::Damaged("its header is cut"))? };
+    let mut header =
+        SnapshotReader { rest: data.get(8..HEADER_BYTES).ok_or(SnapshotError::Damaged("its header is cut"))? };
     let version = header.u32()?;
     if version != VERSION {
         return Err(SnapshotError::Version(version));
@@ -222,7 +223,7 @@ fn check(data: &[u8]) -> Result<&[u8], SnapshotError> {
     Ok(body)
 }
 
-fn read_contexts(reader: &mut Reader<'_>) -> Result<Vec<QueryContext>, SnapshotError> {
+fn read_contexts(reader: &mut SnapshotReader<'_>) -> Result<Vec<QueryContext>, SnapshotError> {
     let mut contexts = Vec::new();
     for _ in 0..reader.u32()? {
         let dialect = match reader.take(1)?[0] {
@@ -241,11 +242,11 @@ fn read_contexts(reader: &mut Reader<'_>) -> Result<Vec<QueryContext>, SnapshotE
     Ok(contexts)
 }
 
-struct Reader<'a> {
+struct SnapshotReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SnapshotReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], SnapshotError> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(SnapshotError::Damaged("it ends too early"))?;
         self.rest = rest;

@@ -1,21 +1,21 @@
 //! An element stream to a document. Nothing in a stream is trusted: what comes out could have been scanned from a text.
 
 use super::dictionary::Dictionary;
-use super::lead::Lead;
-use super::parts::{Parts, parts};
-use super::reader::Reader;
-use super::section::{Section, Strings, Written};
+use super::element_walker::ElementWalker;
+use super::header::{StreamHeader, parts};
+use super::reader::StreamReader;
+use super::section::{ResolvedName, SectionReader, StringCursor};
 use crate::document::{Document, NodeId};
 use crate::error::{MessageError, MessageErrorKind};
 use crate::limits::Limits;
-use crate::scan::characters::{self, Checked};
+use crate::scan::characters::{self, LegalText};
 use crate::scan::fault::Fault;
-use crate::scan::{Scanner, Want};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 /// What of a stream is checked. Its structure always is as far as it is read, so that nothing can be read that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checks {
+pub enum CheckLevel {
     /// All of it: what is taken is a well-formed message.
     All,
     /// What is recorded. For those who only look into a message that others will check: what they do not look at may be
@@ -25,7 +25,7 @@ pub enum Checks {
 
 /// What a stream is read with.
 #[derive(Clone, Copy)]
-pub struct Reading<'a> {
+pub struct DecodeOptions<'a> {
     /// Names by number.
     pub dictionary: &'a Dictionary,
     /// Names that queries mention.
@@ -35,29 +35,29 @@ pub struct Reading<'a> {
     /// As for messages that come as text.
     pub limits: &'a Limits,
     /// What to record.
-    pub want: Want,
+    pub record: RecordOptions,
     /// What to check.
-    pub checks: Checks,
+    pub checks: CheckLevel,
 }
 
 /// A dictionary, a vocabulary and its state.
-type State = (u64, u64, usize);
+type DictionaryState = (u64, u64, usize);
 
 /// Dictionaries whose names stay looked up, besides that in use.
-const OTHERS_MAX: usize = 15;
+const OTHER_NAMES_MAX: usize = 15;
 
 /// Names by number, as streams refer to them: those of a dictionary, and behind them those that the last message has
 /// spelled out to be remembered.
 #[derive(Debug, Default)]
-struct Known {
-    of_elements: Vec<Written>,
-    of_attributes: Vec<Written>,
+struct NumberedNames {
+    of_elements: Vec<ResolvedName>,
+    of_attributes: Vec<ResolvedName>,
 }
 
-impl Known {
+impl NumberedNames {
     fn new(dictionary: &Dictionary, source: &[u8], vocabulary: &Vocabulary) -> Self {
-        let names: Vec<Written> =
-            dictionary.names().iter().map(|&name| Written::new(source, name, vocabulary)).collect();
+        let names: Vec<ResolvedName> =
+            dictionary.names().iter().map(|&name| ResolvedName::new(source, name, vocabulary)).collect();
         Self { of_elements: names.clone(), of_attributes: names }
     }
 
@@ -74,11 +74,11 @@ pub struct Decoder {
     /// What the spans of the last message index into: the names of `dictionary`, then the message's strings.
     source: String,
     /// The names of the dictionary that `source` begins with, as `state` says.
-    known: Known,
+    names: NumberedNames,
     /// Whose names they are.
-    state: Option<State>,
+    state: Option<DictionaryState>,
     /// Names of other dictionaries, looked up before.
-    others: Vec<(State, Known)>,
+    other_names: Vec<(DictionaryState, NumberedNames)>,
     /// By name of the dictionary: the last element that has an attribute of this name.
     owners: Vec<NodeId>,
 }
@@ -100,7 +100,12 @@ impl Decoder {
     /// # Errors
     /// The bytes are no stream of this version or name another dictionary; what they say is no well-formed message, or
     /// one over a limit. Then `document` holds nothing of use.
-    pub fn decode(&mut self, stream: &[u8], reading: Reading<'_>, document: &mut Document) -> Result<(), MessageError> {
+    pub fn decode(
+        &mut self,
+        stream: &[u8],
+        reading: DecodeOptions<'_>,
+        document: &mut Document,
+    ) -> Result<(), MessageError> {
         self.open(stream, reading, document)?.read(usize::MAX).map(|_| ())
     }
 
@@ -111,16 +116,16 @@ impl Decoder {
     pub fn open<'a>(
         &'a mut self,
         stream: &'a [u8],
-        reading: Reading<'a>,
+        reading: DecodeOptions<'a>,
         document: &'a mut Document,
-    ) -> Result<Reader<'a>, MessageError> {
+    ) -> Result<StreamReader<'a>, MessageError> {
         let parts = self.begin(stream, &reading)?;
-        let Reading { vocabulary, limits, want, checks, .. } = reading;
-        let checks_all = checks == Checks::All;
+        let DecodeOptions { vocabulary, limits, record: options, checks, .. } = reading;
+        let checks_all = checks == CheckLevel::All;
         let [values_start, texts_start, markup_start] = parts.starts;
-        let looked_at = if checks_all || want.text {
+        let looked_at = if checks_all || options.text {
             parts.strings.len()
-        } else if want.attributes {
+        } else if options.attributes {
             texts_start
         } else {
             values_start
@@ -128,26 +133,26 @@ impl Decoder {
         let start = self.source.len();
         let strings = checked_strings(&parts, looked_at)?;
         self.source.push_str(strings.text);
-        let checked = Checked { text: &self.source, ..strings };
-        let mut pass = self.scanner.pass(checked, vocabulary, limits, want, document);
+        let checked = LegalText { text: &self.source, ..strings };
+        let mut pass = self.scanner.pass(checked, vocabulary, limits, options, document);
         pass.document_node(start);
         let values = strings.text.as_bytes().get(values_start..texts_start);
         let texts = strings.text.as_bytes().get(texts_start..markup_start);
-        let strings = |from: usize, to: usize, plain: bool| Strings { next: start + from, end: start + to, plain };
-        Ok(Reader {
+        let strings = |from: usize, to: usize, plain: bool| StringCursor { next: start + from, end: start + to, plain };
+        Ok(StreamReader {
             pass,
-            structure: Section {
+            structure: SectionReader {
                 numbers: parts.structure,
                 at: 0,
-                names: &mut self.known.of_elements,
+                names: &mut self.names.of_elements,
                 spelled_out: None,
                 strings: strings(0, values_start, false),
                 checks: checks_all,
             },
-            attributes: Section {
+            attributes: SectionReader {
                 numbers: parts.attributes,
                 at: 0,
-                names: &mut self.known.of_attributes,
+                names: &mut self.names.of_attributes,
                 spelled_out: None,
                 strings: strings(values_start, texts_start, values.is_some_and(is_plain_values)),
                 checks: checks_all,
@@ -169,28 +174,28 @@ impl Decoder {
     pub(crate) fn open_elements<'a>(
         &'a mut self,
         stream: &'a [u8],
-        reading: Reading<'a>,
+        reading: DecodeOptions<'a>,
         document: &'a mut Document,
-    ) -> Result<Lead<'a>, MessageError> {
+    ) -> Result<ElementWalker<'a>, MessageError> {
         let parts = self.begin(stream, &reading)?;
-        let Reading { vocabulary, limits, want, .. } = reading;
+        let DecodeOptions { vocabulary, limits, record, .. } = reading;
         let [values_start, texts_start, markup_start] = parts.starts;
         let start = self.source.len();
         let names = checked_strings(&parts, values_start)?;
         self.source.push_str(names.text);
-        let checked = Checked { text: &self.source, ..names };
-        Ok(Lead {
-            pass: self.scanner.pass(checked, vocabulary, limits, want, document),
-            structure: Section {
+        let checked = LegalText { text: &self.source, ..names };
+        Ok(ElementWalker {
+            pass: self.scanner.pass(checked, vocabulary, limits, record, document),
+            structure: SectionReader {
                 numbers: parts.structure,
                 at: 0,
-                names: &mut self.known.of_elements,
+                names: &mut self.names.of_elements,
                 spelled_out: None,
-                strings: Strings { next: start, end: start + values_start, plain: false },
+                strings: StringCursor { next: start, end: start + values_start, plain: false },
                 checks: false,
             },
-            texts: Strings { next: texts_start, end: markup_start, plain: false },
-            markup: Strings { next: markup_start, end: parts.strings.len(), plain: false },
+            texts: StringCursor { next: texts_start, end: markup_start, plain: false },
+            markup: StringCursor { next: markup_start, end: parts.strings.len(), plain: false },
             strings_start: start,
             depth: 0,
             scopes: Vec::new(),
@@ -199,11 +204,11 @@ impl Decoder {
     }
 
     /// Tells the parts of a stream from one another, and leaves the names of its dictionary alone in `source`.
-    fn begin<'a>(&mut self, stream: &'a [u8], reading: &Reading<'_>) -> Result<Parts<'a>, MessageError> {
+    fn begin<'a>(&mut self, stream: &'a [u8], reading: &DecodeOptions<'_>) -> Result<StreamHeader<'a>, MessageError> {
         let parts = parts(stream, reading.dictionary)?;
         let dictionary = if parts.with_dictionary { reading.dictionary } else { Dictionary::none() };
         self.owners.clear();
-        if reading.checks == Checks::All {
+        if reading.checks == CheckLevel::All {
             self.owners.resize(dictionary.len(), 0);
         }
         self.take_dictionary(dictionary, reading);
@@ -216,7 +221,7 @@ impl Decoder {
         Ok(parts)
     }
 
-    fn take_dictionary(&mut self, dictionary: &Dictionary, reading: &Reading<'_>) {
+    fn take_dictionary(&mut self, dictionary: &Dictionary, reading: &DecodeOptions<'_>) {
         let state = (dictionary.fingerprint(), reading.identity, reading.vocabulary.local_count());
         if self.state == Some(state) {
             self.source.truncate(dictionary.prelude().len());
@@ -225,27 +230,27 @@ impl Decoder {
             self.source.push_str(dictionary.prelude());
             self.take_names(state, dictionary, reading.vocabulary);
         }
-        self.known.truncate(dictionary.len());
+        self.names.truncate(dictionary.len());
     }
 
     /// Makes the names of a dictionary those in use, and keeps the others for the next message that needs them: brokers
     /// get messages of many sources by turns.
-    fn take_names(&mut self, state: State, dictionary: &Dictionary, vocabulary: &Vocabulary) {
+    fn take_names(&mut self, state: DictionaryState, dictionary: &Dictionary, vocabulary: &Vocabulary) {
         if let Some(before) = self.state.replace(state) {
-            if self.others.len() >= OTHERS_MAX {
-                self.others.remove(0);
+            if self.other_names.len() >= OTHER_NAMES_MAX {
+                self.other_names.remove(0);
             }
-            self.others.push((before, std::mem::take(&mut self.known)));
+            self.other_names.push((before, std::mem::take(&mut self.names)));
         }
-        self.known = match self.others.iter().position(|(other, _)| *other == state) {
-            Some(place) => self.others.remove(place).1,
-            None => Known::new(dictionary, self.source.as_bytes(), vocabulary),
+        self.names = match self.other_names.iter().position(|(other, _)| *other == state) {
+            Some(position) => self.other_names.remove(position).1,
+            None => NumberedNames::new(dictionary, self.source.as_bytes(), vocabulary),
         };
     }
 }
 
 /// The first strings of a stream, so many bytes of them: characters that may stand in a message, and whole ones.
-fn checked_strings<'a>(parts: &Parts<'a>, bytes: usize) -> Result<Checked<'a>, MessageError> {
+fn checked_strings<'a>(parts: &StreamHeader<'a>, bytes: usize) -> Result<LegalText<'a>, MessageError> {
     let strings = characters::check(&parts.strings[..bytes]).map_err(|fault| fault.into_error_of_stream(0))?;
     if !parts.starts.iter().all(|&start| start > bytes || strings.text.is_char_boundary(start)) {
         return Err(malformed("element stream: one of its parts ends within a character".into()));

@@ -10,14 +10,14 @@ use super::{
     COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, ITEM_BITS, MAGIC, NAME_END,
     PROCESSING_INSTRUCTION, REMEMBERED, SPELLED_OUT, TEXT, WITH_DICTIONARY, number,
 };
-use crate::document::{Message, NamespaceDeclaration, NodeId, NodeKind, Span};
+use crate::document::{ByteRange, Message, NamespaceDeclaration, NodeId, NodeKind};
 
 /// Magic bytes, flags, a dictionary's id, five lengths.
 const HEADER_BYTES_MAX: usize = 3 + 1 + 8 + 5 * 5;
 
 /// How names are written.
 #[derive(Clone, Copy, Debug)]
-pub enum Names<'a> {
+pub enum NameEncoding<'a> {
     /// Each time in full: the element stream as published.
     InFull,
     /// Once in full in each message, then by number.
@@ -27,18 +27,18 @@ pub enum Names<'a> {
 }
 
 /// The stream of a message, which was scanned wanting everything.
-pub fn encode(message: Message<'_>, names: Names<'_>) -> Vec<u8> {
+pub fn encode(message: Message<'_>, names: NameEncoding<'_>) -> Vec<u8> {
     encode_naming(message, names).0
 }
 
 /// The stream of a message, and the names that it spells out to be remembered: those of elements, then those of
 /// attributes alone, each in their order.
-pub fn encode_naming<'a>(message: Message<'a>, names: Names<'a>) -> (Vec<u8>, Vec<&'a [u8]>) {
+pub fn encode_naming<'a>(message: Message<'a>, names: NameEncoding<'a>) -> (Vec<u8>, Vec<&'a [u8]>) {
     let mut encoder = Encoder {
         message,
         names,
-        structure: Section::with_capacity(3 * message.document.nodes.len()),
-        attributes: Section::with_capacity(3 * message.document.attributes.len()),
+        structure: SectionWriter::with_capacity(3 * message.document.nodes.len()),
+        attributes: SectionWriter::with_capacity(3 * message.document.attributes.len()),
         texts: Vec::with_capacity(message.source.len() / 2),
         markup: Vec::new(),
         declarations: &message.document.declarations,
@@ -52,14 +52,14 @@ pub fn encode_naming<'a>(message: Message<'a>, names: Names<'a>) -> (Vec<u8>, Ve
 
 /// The structure, or the attributes.
 #[derive(Default)]
-struct Section<'a> {
+struct SectionWriter<'a> {
     numbers: Vec<u8>,
     /// Names spelled out, and values.
     strings: Vec<u8>,
     remembered: FxHashMap<&'a [u8], u32>,
 }
 
-impl<'a> Section<'a> {
+impl<'a> SectionWriter<'a> {
     fn with_capacity(numbers: usize) -> Self {
         Self { numbers: Vec::with_capacity(numbers), strings: Vec::with_capacity(4 * numbers), ..Self::default() }
     }
@@ -73,7 +73,7 @@ impl<'a> Section<'a> {
     }
 
     /// A name, alone or as the argument of an item.
-    fn name(&mut self, item: Option<u32>, name: &'a [u8], names: Names<'_>) {
+    fn name(&mut self, item: Option<u32>, name: &'a [u8], names: NameEncoding<'_>) {
         let (reference, in_full) = self.reference(name, names);
         match item {
             Some(item) => self.item(item, reference),
@@ -87,18 +87,18 @@ impl<'a> Section<'a> {
     }
 
     /// How to refer to a name, and whether it has to be spelled out.
-    fn reference(&mut self, name: &'a [u8], names: Names<'_>) -> (u32, bool) {
-        let known = match names {
-            Names::InFull => return (SPELLED_OUT, true),
-            Names::Once => 0,
-            Names::By(dictionary) => {
+    fn reference(&mut self, name: &'a [u8], names: NameEncoding<'_>) -> (u32, bool) {
+        let existing = match names {
+            NameEncoding::InFull => return (SPELLED_OUT, true),
+            NameEncoding::Once => 0,
+            NameEncoding::By(dictionary) => {
                 if let Some(number) = dictionary.number(name) {
                     return (number + FIRST_NAME, false);
                 }
                 dictionary.len() as u32
             }
         };
-        let next = known + self.remembered.len() as u32;
+        let next = existing + self.remembered.len() as u32;
         match self.remembered.entry(name) {
             Entry::Occupied(entry) => (entry.get() + FIRST_NAME, false),
             Entry::Vacant(entry) => {
@@ -123,9 +123,9 @@ impl<'a> Section<'a> {
 
 struct Encoder<'a> {
     message: Message<'a>,
-    names: Names<'a>,
-    structure: Section<'a>,
-    attributes: Section<'a>,
+    names: NameEncoding<'a>,
+    structure: SectionWriter<'a>,
+    attributes: SectionWriter<'a>,
     texts: Vec<u8>,
     markup: Vec<u8>,
     /// Those of the elements still to come.
@@ -192,14 +192,14 @@ impl<'a> Encoder<'a> {
             } else {
                 // The name as written is the prefix and what stands before it.
                 let start = declaration.prefix.start - b"xmlns:".len() as u32;
-                Span { start, end: declaration.prefix.end }.of(self.message.source)
+                ByteRange { start, end: declaration.prefix.end }.of(self.message.source)
             };
             self.structure.name(None, name, self.names);
             self.structure.value(declaration.uri.of(self.message.source));
         }
     }
 
-    fn text(&mut self, span: Span, encoded: bool) {
+    fn text(&mut self, span: ByteRange, encoded: bool) {
         let raw = span.of(self.message.source);
         let raw = match encoded && memchr::memchr(b'<', raw).is_some() {
             true => Cow::Owned(without_cdata(raw)),
@@ -209,7 +209,7 @@ impl<'a> Encoder<'a> {
         self.texts.extend_from_slice(&raw);
     }
 
-    fn markup(&mut self, item: u32, span: Span) {
+    fn markup(&mut self, item: u32, span: ByteRange) {
         self.structure.item(item, span.end - span.start);
         self.markup.extend_from_slice(span.of(self.message.source));
     }
@@ -221,11 +221,11 @@ impl<'a> Encoder<'a> {
         let mut stream = Vec::with_capacity(bytes + HEADER_BYTES_MAX);
         stream.extend_from_slice(&MAGIC);
         match self.names {
-            Names::By(dictionary) => {
+            NameEncoding::By(dictionary) => {
                 stream.push(WITH_DICTIONARY);
                 stream.extend_from_slice(&dictionary.id().to_le_bytes());
             }
-            Names::InFull | Names::Once => stream.push(0),
+            NameEncoding::InFull | NameEncoding::Once => stream.push(0),
         }
         // The last part goes on to the end.
         parts[..parts.len() - 1].iter().for_each(|part| number::write(part.len() as u64, &mut stream));

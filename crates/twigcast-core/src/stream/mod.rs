@@ -31,10 +31,10 @@
 
 pub mod decode;
 pub mod dictionary;
+pub(crate) mod element_walker;
 pub mod encode;
-pub(crate) mod lead;
+mod header;
 mod number;
-mod parts;
 pub mod reader;
 mod section;
 #[cfg(test)]

@@ -22,10 +22,10 @@ pub fn read(bytes: &[u8], at: &mut usize) -> Option<u64> {
 }
 
 fn read_long(bytes: &[u8], at: &mut usize, mut value: u64) -> Option<u64> {
-    for place in 1..BYTES_MAX {
+    for position in 1..BYTES_MAX {
         let byte = *bytes.get(*at)?;
         *at += 1;
-        value |= u64::from(byte & 0x7F) << (7 * place);
+        value |= u64::from(byte & 0x7F) << (7 * position);
         if byte < 0x80 {
             return Some(value);
         }

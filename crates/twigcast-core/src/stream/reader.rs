@@ -1,27 +1,28 @@
 //! The items of a stream, one after the other, into a document.
 
 use super::section::{
-    Read, Section, Strings, Written, Wrong, checked_reference, item, too_deep, too_many_attributes, wrong,
+    ResolvedName, SectionReader, SectionResult, StreamFault, StringCursor, checked_reference, item, too_deep,
+    too_many_attributes, wrong,
 };
 use super::{
     COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, PROCESSING_INSTRUCTION, TEXT,
 };
-use crate::document::{Attribute, Document, Node, NodeId, NodeKind, Span};
+use crate::document::{Attribute, ByteRange, Document, Node, NodeId, NodeKind};
 use crate::error::MessageError;
-use crate::local_names::NameKey;
 use crate::scan::bytes::{byte, plain_text_end};
-use crate::scan::fault::{Fault, Step};
-use crate::scan::tags::Open;
-use crate::scan::{Pass, leaf};
+use crate::scan::fault::{Fault, ScanResult};
+use crate::scan::tags::OpenElement;
+use crate::scan::{ScanPass, leaf};
+use crate::util::packed_name::PackedName;
 use crate::vocabulary::{Name, NamespaceId};
 
 /// A stream on its way into a document.
-pub struct Reader<'a> {
-    pub(super) pass: Pass<'a>,
-    pub(super) structure: Section<'a>,
-    pub(super) attributes: Section<'a>,
-    pub(super) texts: Strings,
-    pub(super) markup: Strings,
+pub struct StreamReader<'a> {
+    pub(super) pass: ScanPass<'a>,
+    pub(super) structure: SectionReader<'a>,
+    pub(super) attributes: SectionReader<'a>,
+    pub(super) texts: StringCursor,
+    pub(super) markup: StringCursor,
     /// By name of the dictionary: the last element that has an attribute of this name.
     pub(super) owners: &'a mut [NodeId],
     /// All is checked, not only what is recorded.
@@ -32,14 +33,14 @@ pub struct Reader<'a> {
     pub(super) after_text: bool,
 }
 
-impl Reader<'_> {
+impl StreamReader<'_> {
     /// Reads up to so many items more; whether that was the last of them.
     ///
     /// # Errors
     /// As [`super::decode::Decoder::decode`].
     pub fn read(&mut self, items: usize) -> Result<bool, MessageError> {
         let read = self.some(items);
-        read.map_err(|error: Wrong| error.into_error(self.structure.at, self.strings_start))
+        read.map_err(|error: StreamFault| error.into_error(self.structure.at, self.strings_start))
     }
 
     /// What has been read so far: elements still open end with their last descendant that has been read, or before it.
@@ -47,7 +48,7 @@ impl Reader<'_> {
         self.pass.document
     }
 
-    fn some(&mut self, items: usize) -> Read<bool> {
+    fn some(&mut self, items: usize) -> SectionResult<bool> {
         for _ in 0..items {
             if self.structure.is_at_end() {
                 return self.finish().map(|()| true);
@@ -66,7 +67,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    fn finish(&mut self) -> Read<()> {
+    fn finish(&mut self) -> SectionResult<()> {
         if !self.seen_root {
             return wrong("it has no root element");
         }
@@ -75,7 +76,7 @@ impl Reader<'_> {
         }
         let mut strings = [&self.structure.strings, &self.texts, &self.markup].into_iter();
         let all_named =
-            strings.all(Strings::is_at_end) && (!self.reads_attributes() || self.attributes.strings.is_at_end());
+            strings.all(StringCursor::is_at_end) && (!self.reads_attributes() || self.attributes.strings.is_at_end());
         if !all_named {
             return wrong("it has more strings than its structure names");
         }
@@ -89,11 +90,11 @@ impl Reader<'_> {
 
     #[inline(always)]
     fn reads_attributes(&self) -> bool {
-        self.checks_all || self.pass.want.attributes
+        self.checks_all || self.pass.options.attributes
     }
 
     #[inline(always)]
-    fn element(&mut self, item: u32, reference: u32) -> Read<()> {
+    fn element(&mut self, item: u32, reference: u32) -> SectionResult<()> {
         if self.seen_root && self.pass.open.is_empty() {
             return wrong("a second root element begins");
         }
@@ -115,8 +116,8 @@ impl Reader<'_> {
             _ => pass.bindings.resolve(pass.checked.text, name.prefix())?.id,
         };
         let parent = pass.open.last().map_or(0, |open| open.node);
-        let key = NameKey::default(); // no end tags are read here
-        pass.open.push(Open { node, name: name.span(), key, bindings: outer.0, default: outer.1 });
+        let key = PackedName::default(); // no end tags are read here
+        pass.open.push(OpenElement { node, name: name.span(), key, bindings: outer.0, default: outer.1 });
         pass.document.nodes.push(Node {
             name: Name { namespace, local: name.local },
             end: node + 1,
@@ -130,7 +131,7 @@ impl Reader<'_> {
     }
 
     /// Reads what an element declares and its attributes.
-    fn attributes(&mut self, declares: bool, owner: NodeId) -> Read<()> {
+    fn attributes(&mut self, declares: bool, owner: NodeId) -> SectionResult<()> {
         let declared = if declares {
             self.structure.declarations(&mut self.pass, owner)?
         } else {
@@ -175,7 +176,7 @@ impl Reader<'_> {
 
     /// Whether the number of an attribute's name shows that the element has no other of this name; false: no telling.
     #[inline(always)]
-    fn is_new_by_number(&mut self, reference: u32, owner: NodeId) -> Read<bool> {
+    fn is_new_by_number(&mut self, reference: u32, owner: NodeId) -> SectionResult<bool> {
         match self.owners.get_mut(reference.wrapping_sub(FIRST_NAME) as usize) {
             None => Ok(false),
             Some(last) if *last == owner => wrong("an attribute stands twice on one element"),
@@ -187,12 +188,12 @@ impl Reader<'_> {
     }
 
     #[inline(always)]
-    fn attribute(&mut self, owner: NodeId, name: Written, value: Span, encoded: bool) {
+    fn attribute(&mut self, owner: NodeId, name: ResolvedName, value: ByteRange, encoded: bool) {
         let pass = &mut self.pass;
         if name.colon != 0 {
             let prefix = name.prefix().of(pass.source);
-            pass.record(owner, name.start as usize, (name.qname(), NameKey::of(prefix)), value, encoded);
-        } else if pass.want.attributes {
+            pass.record(owner, name.start as usize, (name.qname(), PackedName::of(prefix)), value, encoded);
+        } else if pass.options.attributes {
             let qname = name.span();
             let name = Name { namespace: NamespaceId::NONE, local: name.local };
             pass.document.attributes.push(Attribute { name, encoded, owner, qname, value });
@@ -200,7 +201,7 @@ impl Reader<'_> {
     }
 
     #[inline(always)]
-    fn end(&mut self, argument: u32) -> Read<()> {
+    fn end(&mut self, argument: u32) -> SectionResult<()> {
         let pass = &mut self.pass;
         let Some(open) = pass.open.pop().filter(|_| argument == 0) else {
             return wrong("an element ends where none is open");
@@ -213,8 +214,8 @@ impl Reader<'_> {
     }
 
     #[inline(always)]
-    fn text(&mut self, length: u32) -> Read<()> {
-        if !self.checks_all && !self.pass.want.text {
+    fn text(&mut self, length: u32) -> SectionResult<()> {
+        if !self.checks_all && !self.pass.options.text {
             return self.texts.pass_over(u64::from(length));
         }
         let text = self.texts.take(u64::from(length), self.pass.checked)?;
@@ -226,7 +227,7 @@ impl Reader<'_> {
         }
         let parent = open.node;
         let encoded = !self.texts.plain && self.text_value(text)?;
-        if self.pass.want.text {
+        if self.pass.options.text {
             let node = leaf(NodeKind::Text, text.start as usize, text.end as usize, parent);
             self.pass.push_leaf(Node { encoded, ..node });
         }
@@ -234,7 +235,7 @@ impl Reader<'_> {
     }
 
     /// Checks a text; whether it has to be decoded.
-    fn text_value(&self, text: Span) -> Step<bool> {
+    fn text_value(&self, text: ByteRange) -> ScanResult<bool> {
         let end = text.end as usize;
         let source = &self.pass.source[..end];
         let mut at = text.start as usize;
@@ -253,8 +254,8 @@ impl Reader<'_> {
         }
     }
 
-    fn markup(&mut self, item: u32, length: u32) -> Read<()> {
-        if !self.checks_all && !self.pass.want.text {
+    fn markup(&mut self, item: u32, length: u32) -> SectionResult<()> {
+        if !self.checks_all && !self.pass.options.text {
             return self.markup.pass_over(u64::from(length));
         }
         let markup = self.markup.take(u64::from(length), self.pass.checked)?;

@@ -2,23 +2,23 @@
 
 use super::decode::malformed;
 use super::{FIRST_NAME, ITEM_BITS, NAME_END, REMEMBERED, SPELLED_OUT, number};
-use crate::document::{NodeId, Span};
+use crate::document::{ByteRange, NodeId};
 use crate::error::MessageError;
 use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
-use crate::scan::characters::Checked;
-use crate::scan::fault::{Fault, Step};
+use crate::scan::characters::LegalText;
+use crate::scan::fault::{Fault, ScanResult};
 use crate::scan::names::{QName, qname};
-use crate::scan::{Pass, references, span};
+use crate::scan::{ScanPass, references, span};
 use crate::vocabulary::{LocalId, Vocabulary};
 
 /// What is wrong. One word wide, so that the paths without faults pass little around.
-pub(super) enum Wrong {
+pub(super) enum StreamFault {
     #[allow(clippy::box_collection)]
     Structure(Box<String>),
     Strings(Fault),
 }
 
-impl Wrong {
+impl StreamFault {
     /// What is told of it: the structure has been read up to `at`, and the strings begin at `strings_start` in the
     /// source.
     #[cold]
@@ -30,17 +30,17 @@ impl Wrong {
     }
 }
 
-impl From<Fault> for Wrong {
+impl From<Fault> for StreamFault {
     fn from(fault: Fault) -> Self {
         Self::Strings(fault)
     }
 }
 
-pub(super) type Read<T> = Result<T, Wrong>;
+pub(super) type SectionResult<T> = Result<T, StreamFault>;
 
 #[cold]
-pub(super) fn wrong<T>(reason: impl Into<String>) -> Read<T> {
-    Err(Wrong::Structure(Box::new(reason.into())))
+pub(super) fn wrong<T>(reason: impl Into<String>) -> SectionResult<T> {
+    Err(StreamFault::Structure(Box::new(reason.into())))
 }
 
 /// The item and the argument that a number stands for.
@@ -52,7 +52,7 @@ pub(super) fn item(number: u64) -> (u32, u32) {
 
 /// A name in the source, looked up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
+pub(super) struct ResolvedName {
     pub(super) start: u32,
     pub(super) end: u32,
     /// As in [`QName`].
@@ -62,7 +62,7 @@ pub(super) struct Written {
     pub(super) declares: bool,
 }
 
-impl Written {
+impl ResolvedName {
     pub(super) fn new(source: &[u8], (start, name): (usize, QName), vocabulary: &Vocabulary) -> Self {
         let local = if name.colon == 0 { start } else { name.colon + 1 };
         Self::of((start, name), vocabulary.local(&source[local..name.end]), source)
@@ -75,12 +75,12 @@ impl Written {
         Self { start: start as u32, end: name.end as u32, colon: name.colon as u32, local, declares }
     }
 
-    pub(super) fn span(&self) -> Span {
-        Span { start: self.start, end: self.end }
+    pub(super) fn span(&self) -> ByteRange {
+        ByteRange { start: self.start, end: self.end }
     }
 
-    pub(super) fn prefix(&self) -> Span {
-        Span { start: self.start, end: self.colon }
+    pub(super) fn prefix(&self) -> ByteRange {
+        ByteRange { start: self.start, end: self.colon }
     }
 
     pub(super) fn qname(&self) -> QName {
@@ -89,7 +89,7 @@ impl Written {
 }
 
 /// Strings in the source, one behind the other.
-pub(super) struct Strings {
+pub(super) struct StringCursor {
     /// Where the next one starts.
     pub(super) next: usize,
     pub(super) end: usize,
@@ -97,10 +97,10 @@ pub(super) struct Strings {
     pub(super) plain: bool,
 }
 
-impl Strings {
+impl StringCursor {
     /// The next string, of that many bytes. What was passed over may have ended within a character, so both ends count.
     #[inline(always)]
-    pub(super) fn take(&mut self, length: u64, checked: Checked<'_>) -> Read<Span> {
+    pub(super) fn take(&mut self, length: u64, checked: LegalText<'_>) -> SectionResult<ByteRange> {
         let start = self.next;
         self.pass_over(length)?;
         let bounds = [start, self.next];
@@ -112,7 +112,7 @@ impl Strings {
 
     /// Passes over the next string, which need not be in the source.
     #[inline(always)]
-    pub(super) fn pass_over(&mut self, length: u64) -> Read<()> {
+    pub(super) fn pass_over(&mut self, length: u64) -> SectionResult<()> {
         let left = self.end - self.next;
         if length > left as u64 {
             return wrong(format!("a string of {length} bytes is named where {left} are left"));
@@ -127,27 +127,27 @@ impl Strings {
 }
 
 /// The structure, or the attributes.
-pub(super) struct Section<'a> {
+pub(super) struct SectionReader<'a> {
     pub(super) numbers: &'a [u8],
     /// Where the next number stands.
     pub(super) at: usize,
     /// Names by number.
-    pub(super) names: &'a mut Vec<Written>,
+    pub(super) names: &'a mut Vec<ResolvedName>,
     /// The name spelled out last, if it was not remembered.
-    pub(super) spelled_out: Option<Written>,
+    pub(super) spelled_out: Option<ResolvedName>,
     /// Names spelled out, and values.
-    pub(super) strings: Strings,
+    pub(super) strings: StringCursor,
     /// Names spelled out are checked.
     pub(super) checks: bool,
 }
 
-impl Section<'_> {
+impl SectionReader<'_> {
     pub(super) fn is_at_end(&self) -> bool {
         self.at == self.numbers.len()
     }
 
     #[inline(always)]
-    pub(super) fn number(&mut self) -> Read<u64> {
+    pub(super) fn number(&mut self) -> SectionResult<u64> {
         match number::read(self.numbers, &mut self.at) {
             Some(number) => Ok(number),
             None => wrong("a number is cut off or too long"),
@@ -157,7 +157,7 @@ impl Section<'_> {
     /// The name that is referred to, until the next. To hand out a copy, of which one part or the other is read at once,
     /// takes several times as long.
     #[inline(always)]
-    pub(super) fn name(&mut self, reference: u32, pass: &Pass<'_>) -> Read<&Written> {
+    pub(super) fn name(&mut self, reference: u32, pass: &ScanPass<'_>) -> SectionResult<&ResolvedName> {
         if reference < FIRST_NAME {
             return self.spell_out(reference, pass);
         }
@@ -170,7 +170,7 @@ impl Section<'_> {
 
     /// A reference to a name that stands alone.
     #[inline(always)]
-    pub(super) fn reference(&mut self) -> Read<u32> {
+    pub(super) fn reference(&mut self) -> SectionResult<u32> {
         match u32::try_from(self.number()?) {
             Ok(reference) => Ok(reference),
             Err(_) => wrong("the number of a name is too large"),
@@ -178,7 +178,7 @@ impl Section<'_> {
     }
 
     #[inline(never)]
-    fn spell_out(&mut self, reference: u32, pass: &Pass<'_>) -> Read<&Written> {
+    fn spell_out(&mut self, reference: u32, pass: &ScanPass<'_>) -> SectionResult<&ResolvedName> {
         debug_assert!(matches!(reference, SPELLED_OUT | REMEMBERED));
         let length = self.number()?;
         let name = self.strings.take(length, pass.checked)?;
@@ -193,14 +193,14 @@ impl Section<'_> {
 
     /// The name that stands there, looked up.
     #[inline(always)]
-    fn written(&self, name: Span, behind: Span, pass: &Pass<'_>) -> Read<Written> {
+    fn written(&self, name: ByteRange, behind: ByteRange, pass: &ScanPass<'_>) -> SectionResult<ResolvedName> {
         let (start, end) = (name.start as usize, name.end as usize);
         let (stops, key) = name_at(pass.source, start);
         // As most names are, it is of letters of ASCII and has no colon.
         let is_name = is(byte(pass.source, start), NAME_START) && behind.of(pass.source) == [NAME_END];
         if stops == end && is_name {
             let local = pass.vocabulary.local_of(key, name.of(pass.source));
-            return Ok(Written::of((start, QName { end, colon: 0 }), local, pass.source));
+            return Ok(ResolvedName::of((start, QName { end, colon: 0 }), local, pass.source));
         }
         let read = if self.checks {
             let read = qname(pass.checked, start, "element or attribute")?;
@@ -212,12 +212,12 @@ impl Section<'_> {
             let colon = memchr::memchr(b':', name.of(pass.source));
             QName { end, colon: colon.map_or(0, |colon| start + colon) }
         };
-        Ok(Written::new(pass.source, (start, read), pass.vocabulary))
+        Ok(ResolvedName::new(pass.source, (start, read), pass.vocabulary))
     }
 
     /// The value of an attribute or declaration, and whether it has to be decoded.
     #[inline(always)]
-    pub(super) fn value(&mut self, length: u64, pass: &Pass<'_>) -> Read<(Span, bool)> {
+    pub(super) fn value(&mut self, length: u64, pass: &ScanPass<'_>) -> SectionResult<(ByteRange, bool)> {
         let value = self.strings.take(length, pass.checked)?;
         let encoded = !self.strings.plain && checked_value(pass, value)?;
         Ok((value, encoded))
@@ -225,7 +225,7 @@ impl Section<'_> {
 
     /// The namespace declarations of an element: how many.
     #[inline(never)]
-    pub(super) fn declarations(&mut self, pass: &mut Pass<'_>, owner: NodeId) -> Read<usize> {
+    pub(super) fn declarations(&mut self, pass: &mut ScanPass<'_>, owner: NodeId) -> SectionResult<usize> {
         let count = self.number()?;
         pass.names.clear();
         let limit = pass.limits.attributes_max;
@@ -251,18 +251,18 @@ impl Section<'_> {
 }
 
 #[cold]
-pub(super) fn too_many_attributes(at: usize, limit: usize) -> Wrong {
+pub(super) fn too_many_attributes(at: usize, limit: usize) -> StreamFault {
     Fault::limit(at, "attributes_max", limit, "more attributes on one element").into()
 }
 
 #[cold]
-pub(super) fn too_deep(at: usize, limit: usize) -> Wrong {
+pub(super) fn too_deep(at: usize, limit: usize) -> StreamFault {
     Fault::limit(at, "depth_max", limit, "more open elements").into()
 }
 
 /// Checks the value of an attribute; whether it has to be decoded.
 #[inline(always)]
-fn checked_value(pass: &Pass<'_>, value: Span) -> Step<bool> {
+fn checked_value(pass: &ScanPass<'_>, value: ByteRange) -> ScanResult<bool> {
     let end = value.end as usize;
     let source = &pass.source[..end];
     let mut at = value.start as usize;
@@ -292,7 +292,7 @@ fn checked_value(pass: &Pass<'_>, value: Span) -> Step<bool> {
 }
 
 /// Checks the reference at `at`, which has to end by `end`; answers with its end.
-pub(super) fn checked_reference(pass: &Pass<'_>, at: usize, end: usize) -> Step<usize> {
+pub(super) fn checked_reference(pass: &ScanPass<'_>, at: usize, end: usize) -> ScanResult<usize> {
     let behind = references::check(pass.checked, at, Fault::malformed)?;
     if behind > end { Err(Fault::malformed(at, "a reference runs over the end of its string")) } else { Ok(behind) }
 }

@@ -1,11 +1,11 @@
-use super::decode::{Checks, Decoder, Reading};
+use super::decode::{CheckLevel, DecodeOptions, Decoder};
 use super::dictionary::{Dictionary, DictionaryError};
-use super::encode::{Names, encode};
-use super::text::{TooLong, text};
+use super::encode::{NameEncoding, encode};
+use super::text::{TextTooLong, text};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::limits::Limits;
-use crate::scan::{Scanner, Want};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 const MESSAGES: [&str; 9] = [
@@ -23,7 +23,7 @@ const MESSAGES: [&str; 9] = [
 fn scanned(source: &str) -> Document {
     let mut document = Document::default();
     Scanner::new()
-        .scan(source.as_bytes(), &Vocabulary::new(), &Limits::default(), Want::ALL, &mut document)
+        .scan(source.as_bytes(), &Vocabulary::new(), &Limits::default(), RecordOptions::ALL, &mut document)
         .expect("well-formed");
     document
 }
@@ -31,16 +31,17 @@ fn scanned(source: &str) -> Document {
 fn decoded(stream: &[u8], dictionary: &Dictionary) -> Result<(Vec<u8>, Document), MessageError> {
     let mut decoder = Decoder::new();
     // One message before, so that nothing of it may show.
-    let before = encode(Message { source: b"<b p='1'>x</b>", document: &scanned("<b p='1'>x</b>") }, Names::Once);
+    let before =
+        encode(Message { source: b"<b p='1'>x</b>", document: &scanned("<b p='1'>x</b>") }, NameEncoding::Once);
     let mut document = Document::default();
     let (vocabulary, limits) = (Vocabulary::new(), Limits::default());
-    let reading = Reading {
+    let reading = DecodeOptions {
         dictionary,
         vocabulary: &vocabulary,
         identity: 0,
         limits: &limits,
-        want: Want::ALL,
-        checks: Checks::All,
+        record: RecordOptions::ALL,
+        checks: CheckLevel::All,
     };
     decoder.decode(&before, reading, &mut document).expect("a message");
     decoder.decode(stream, reading, &mut document)?;
@@ -55,9 +56,9 @@ fn streams(source: &str) -> [(Vec<u8>, Dictionary); 3] {
     let document = scanned(source);
     let message = Message { source: source.as_bytes(), document: &document };
     [
-        (encode(message, Names::InFull), Dictionary::default()),
-        (encode(message, Names::Once), Dictionary::default()),
-        (encode(message, Names::By(&dictionary())), dictionary()),
+        (encode(message, NameEncoding::InFull), Dictionary::default()),
+        (encode(message, NameEncoding::Once), Dictionary::default()),
+        (encode(message, NameEncoding::By(&dictionary())), dictionary()),
     ]
 }
 
@@ -74,7 +75,7 @@ fn what_comes_back_is_the_message() {
             let message = Message { source: &strings, document: &decoded };
             let back = text(message, usize::MAX).expect("fits");
             assert_eq!(String::from_utf8_lossy(&back), expected);
-            assert_eq!(encode(message, Names::Once), streams(&expected)[1].0, "{source}");
+            assert_eq!(encode(message, NameEncoding::Once), streams(&expected)[1].0, "{source}");
             assert_eq!(decoded.nodes.len(), document.nodes.len(), "{source}");
         }
     }
@@ -137,14 +138,14 @@ fn dictionaries_made_to_have_one_id_are_not_mixed_up() {
     for turn in [0, 1, 0, 1, 1] {
         let (dictionary, source) = (&dictionaries[turn], format!("<{}/>", OF_ONE_ID[turn]));
         let message = Message { source: source.as_bytes(), document: &scanned(&source) };
-        let stream = encode(message, Names::By(dictionary));
-        let reading = Reading {
+        let stream = encode(message, NameEncoding::By(dictionary));
+        let reading = DecodeOptions {
             dictionary,
             vocabulary: &vocabulary,
             identity: 0,
             limits: &limits,
-            want: Want::ALL,
-            checks: Checks::All,
+            record: RecordOptions::ALL,
+            checks: CheckLevel::All,
         };
         decoder.decode(&stream, reading, &mut document).expect("a message");
         let back = text(Message { source: decoder.source(), document: &document }, usize::MAX).expect("fits");
@@ -158,13 +159,14 @@ fn what_both_ends_know_is_no_part_of_the_message() {
     let large = Dictionary::new(names.iter().map(String::as_str)).expect("names");
     let source = format!("<name7>{}</name7>", "x".repeat(80));
     let document = scanned(&source);
-    let stream = encode(Message { source: source.as_bytes(), document: &document }, Names::By(&large));
+    let stream = encode(Message { source: source.as_bytes(), document: &document }, NameEncoding::By(&large));
     let vocabulary = Vocabulary::new();
     for (more, is_taken) in [(0, true), (-1, false)] {
         let message_bytes_max = stream.len().checked_add_signed(more).expect("a few bytes");
         let limits = Limits { message_bytes_max, ..Limits::default() };
-        let (dictionary, identity, want, checks) = (&large, 0, Want::ALL, Checks::All);
-        let reading = Reading { dictionary, vocabulary: &vocabulary, identity, limits: &limits, want, checks };
+        let (dictionary, identity, options, checks) = (&large, 0, RecordOptions::ALL, CheckLevel::All);
+        let reading =
+            DecodeOptions { dictionary, vocabulary: &vocabulary, identity, limits: &limits, record: options, checks };
         let verdict = Decoder::new().decode(&stream, reading, &mut Document::default());
         assert_eq!(verdict.is_ok(), is_taken, "{verdict:?}");
     }
@@ -178,7 +180,7 @@ fn a_text_may_not_outgrow_its_limit() {
     assert!(stream.len() < 4000);
     let (strings, document) = decoded(&stream, &dictionary).expect("a message");
     let message = Message { source: &strings, document: &document };
-    assert!(matches!(text(message, 10_000), Err(TooLong(bytes)) if bytes < 20_000));
+    assert!(matches!(text(message, 10_000), Err(TextTooLong(bytes)) if bytes < 20_000));
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! A document back to the text of a message.
 
-use crate::document::{Message, NodeId, NodeKind, Span};
+use crate::document::{ByteRange, Message, NodeId, NodeKind};
 
 /// The text would be longer than allowed; it holds as many bytes at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong(pub usize);
+pub struct TextTooLong(pub usize);
 
 /// Writes the message, which was scanned or decoded wanting everything, as text: at most `bytes_max` bytes. CDATA
 /// sections, references and line ends stay as they are in the message; namespace declarations come before attributes.
 ///
 /// # Errors
 /// The text would be longer: names that a stream spells out once may fill a text many times its size.
-pub fn text(message: Message<'_>, bytes_max: usize) -> Result<Vec<u8>, TooLong> {
-    let mut writer = Writer { message, out: Vec::with_capacity(message.source.len()), declaration: 0, bytes_max };
+pub fn text(message: Message<'_>, bytes_max: usize) -> Result<Vec<u8>, TextTooLong> {
+    let mut writer = TextWriter { message, out: Vec::with_capacity(message.source.len()), declaration: 0, bytes_max };
     let nodes = &message.document.nodes;
     let mut open: Vec<NodeId> = Vec::new();
     for id in 1..nodes.len() as NodeId {
@@ -32,7 +32,7 @@ pub fn text(message: Message<'_>, bytes_max: usize) -> Result<Vec<u8>, TooLong> 
     Ok(writer.out)
 }
 
-struct Writer<'a> {
+struct TextWriter<'a> {
     message: Message<'a>,
     out: Vec<u8>,
     /// The next namespace declaration.
@@ -40,12 +40,12 @@ struct Writer<'a> {
     bytes_max: usize,
 }
 
-impl Writer<'_> {
-    fn fits(&self) -> Result<(), TooLong> {
-        if self.out.len() > self.bytes_max { Err(TooLong(self.out.len())) } else { Ok(()) }
+impl TextWriter<'_> {
+    fn fits(&self) -> Result<(), TextTooLong> {
+        if self.out.len() > self.bytes_max { Err(TextTooLong(self.out.len())) } else { Ok(()) }
     }
 
-    fn start_tag(&mut self, id: NodeId) -> Result<(), TooLong> {
+    fn start_tag(&mut self, id: NodeId) -> Result<(), TextTooLong> {
         self.out.push(b'<');
         self.out.extend_from_slice(self.message.qname(id).as_bytes());
         self.declarations(id)?;
@@ -57,7 +57,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn declarations(&mut self, owner: NodeId) -> Result<(), TooLong> {
+    fn declarations(&mut self, owner: NodeId) -> Result<(), TextTooLong> {
         let all = &self.message.document.declarations;
         while let Some(declaration) = all.get(self.declaration).filter(|declaration| declaration.owner == owner) {
             self.declaration += 1;
@@ -67,7 +67,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn attribute(&mut self, before_name: &[u8], name: Span, value: Span) -> Result<(), TooLong> {
+    fn attribute(&mut self, before_name: &[u8], name: ByteRange, value: ByteRange) -> Result<(), TextTooLong> {
         let value = value.of(self.message.source);
         let quote = if memchr::memchr(b'"', value).is_some() { b'\'' } else { b'"' };
         self.out.push(b' ');
@@ -80,7 +80,7 @@ impl Writer<'_> {
     }
 
     /// Writes the end tags of elements that end before the node `next`.
-    fn close(&mut self, open: &mut Vec<NodeId>, next: NodeId) -> Result<(), TooLong> {
+    fn close(&mut self, open: &mut Vec<NodeId>, next: NodeId) -> Result<(), TextTooLong> {
         while let Some(&id) = open.last().filter(|&&id| self.message.document.nodes[id as usize].end <= next) {
             open.pop();
             self.out.extend_from_slice(b"</");

@@ -2,35 +2,35 @@
 
 use rustc_hash::FxHashMap;
 
-use super::Required;
+use super::RequiredNames;
 use super::shapes::ShapeId;
 use crate::query::ast::{Expr, Function, NameTest, NodeTest, Step};
 
 /// Number of a condition.
-pub type ConditionId = u32;
+pub type StructuralConditionId = u32;
 
 /// A condition and what it needs.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub struct StructuralCondition {
     /// To be evaluated at the element.
     pub expr: Expr,
     /// Names that it requires below the element.
-    pub required: Required,
+    pub required: RequiredNames,
     spelled: Box<[u8]>,
     uses: u32,
 }
 
 /// The distinct conditions in use. A number is never used twice, so what was decided under one stays true.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions {
-    entries: FxHashMap<ConditionId, Condition>,
-    by_spelling: FxHashMap<Box<[u8]>, ConditionId>,
-    next: ConditionId,
+pub struct StructuralConditions {
+    entries: FxHashMap<StructuralConditionId, StructuralCondition>,
+    by_spelling: FxHashMap<Box<[u8]>, StructuralConditionId>,
+    next: StructuralConditionId,
 }
 
-impl Conditions {
+impl StructuralConditions {
     /// The number of a condition, with one more use.
-    pub fn acquire(&mut self, expr: &Expr) -> ConditionId {
+    pub fn acquire(&mut self, expr: &Expr) -> StructuralConditionId {
         let mut spelled = Vec::new();
         spell(expr, &mut spelled);
         if let Some(&id) = self.by_spelling.get(spelled.as_slice()) {
@@ -42,14 +42,15 @@ impl Conditions {
         let spelled: Box<[u8]> = spelled.into();
         let id = self.next;
         self.next = self.next.wrapping_add(1);
-        let required = Required::of(expr);
-        self.entries.insert(id, Condition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
+        let required = RequiredNames::of(expr);
+        self.entries
+            .insert(id, StructuralCondition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
         self.by_spelling.insert(spelled, id);
         id
     }
 
     /// One use less; the last one forgets the condition.
-    pub fn release(&mut self, id: ConditionId) {
+    pub fn release(&mut self, id: StructuralConditionId) {
         let Some(condition) = self.entries.get_mut(&id) else { return };
         condition.uses -= 1;
         if condition.uses == 0
@@ -61,7 +62,7 @@ impl Conditions {
 
     /// A condition.
     #[inline]
-    pub fn get(&self, id: ConditionId) -> Option<&Condition> {
+    pub fn get(&self, id: StructuralConditionId) -> Option<&StructuralCondition> {
         self.entries.get(&id)
     }
 
@@ -78,11 +79,11 @@ impl Conditions {
 
 /// What was decided of conditions at shapes.
 #[derive(Debug, Default)]
-pub struct Decided {
-    truths: FxHashMap<(ConditionId, ShapeId), bool>,
+pub struct ConditionDecisions {
+    truths: FxHashMap<(StructuralConditionId, ShapeId), bool>,
 }
 
-impl Decided {
+impl ConditionDecisions {
     /// Forget all.
     pub fn clear(&mut self) {
         self.truths.clear();
@@ -95,12 +96,12 @@ impl Decided {
 
     /// Whether the condition holds at elements of the shape, if that was decided.
     #[inline]
-    pub fn get(&self, condition: ConditionId, shape: ShapeId) -> Option<bool> {
+    pub fn get(&self, condition: StructuralConditionId, shape: ShapeId) -> Option<bool> {
         self.truths.get(&(condition, shape)).copied()
     }
 
     /// File a decision.
-    pub fn insert(&mut self, condition: ConditionId, shape: ShapeId, truth: bool) {
+    pub fn insert(&mut self, condition: StructuralConditionId, shape: ShapeId, truth: bool) {
         self.truths.insert((condition, shape), truth);
     }
 }
@@ -142,9 +143,9 @@ fn spell_step(step: &Step, out: &mut Vec<u8>) {
     out.push(step.axis as u8);
     let (mark, namespace, local) = match step.test {
         NodeTest::Name(NameTest::Any) => (b'*', 0, 0),
-        NodeTest::Name(NameTest::Name(name)) => (b'n', name.namespace.0, name.local.0),
-        NodeTest::Name(NameTest::Namespace(namespace)) => (b'p', namespace.0, 0),
-        NodeTest::Name(NameTest::Local(local)) => (b'l', 0, local.0),
+        NodeTest::Name(NameTest::Name(name)) => (b'n', name.namespace.as_u32(), name.local.as_u32()),
+        NodeTest::Name(NameTest::Namespace(namespace)) => (b'p', namespace.as_u32(), 0),
+        NodeTest::Name(NameTest::Local(local)) => (b'l', 0, local.as_u32()),
         _ => (b'.', 0, 0),
     };
     out.push(mark);

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::shapes::ShapeId;
 
-/// Decisions, filed under the version of a state's twig list (see [`crate::automaton::dfa::DfaState::twigs_version`])
+/// Decisions, filed under the version of a state's twig list (see [`crate::automaton::dfa::StateDecisions::twigs_version`])
 /// and a shape. A decision is the list of queries that matched.
 #[derive(Debug, Default)]
 pub struct Memo {

@@ -13,7 +13,7 @@ pub mod memo;
 pub mod satisfied;
 pub mod shapes;
 
-use branches::All;
+use branches::BranchConjunction;
 
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, PathStart, Step};
 use crate::vocabulary::Name;
@@ -25,7 +25,7 @@ pub struct NameMask(pub u128);
 impl NameMask {
     /// The mask of one name.
     pub fn of(name: Name) -> Self {
-        Self(1 << (name.local.0.wrapping_mul(31).wrapping_add(name.namespace.0) & 127))
+        Self(1 << (name.local.as_u32().wrapping_mul(31).wrapping_add(name.namespace.as_u32()) & 127))
     }
 
     /// Is every member of `self` in `other`, as far as the masks tell?
@@ -42,14 +42,14 @@ impl NameMask {
 /// Names that an element's children and descendants must have for a condition to hold: a test that costs two
 /// instructions and spares most evaluations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Required {
+pub struct RequiredNames {
     /// Among the children.
     pub children: NameMask,
     /// Among the descendants, children included.
     pub below: NameMask,
 }
 
-impl Required {
+impl RequiredNames {
     /// What a structural condition requires.
     pub fn of(condition: &Expr) -> Self {
         let mut required = Self::default();
@@ -110,7 +110,7 @@ pub struct Twig {
 #[derive(Clone, Debug)]
 pub enum TwigCondition {
     /// All of these branches.
-    Branches(All),
+    Branches(BranchConjunction),
     /// An expression to be evaluated, and names that it requires.
-    Expr(Box<(Expr, Required)>),
+    Expr(Box<(Expr, RequiredNames)>),
 }

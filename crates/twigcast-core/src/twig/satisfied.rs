@@ -10,20 +10,20 @@ use super::shapes::{ShapeId, Shapes};
 
 /// The branches that hold above shapes, and at one shape at a time.
 #[derive(Debug, Default)]
-pub struct Satisfied {
+pub struct SatisfiedBranches {
     /// Made when it is first needed.
     dependencies: Option<Dependencies>,
     above: Vec<BranchId>,
     /// Range in `above` by shape.
     ranges: Vec<(u32, u32)>,
     /// The branches that hold at the shape in hand, in no order.
-    here: Vec<BranchId>,
+    at_shape: Vec<BranchId>,
     /// The same as a bit by branch.
     marks: Vec<u64>,
     in_hand: Option<ShapeId>,
 }
 
-impl Satisfied {
+impl SatisfiedBranches {
     /// Forget all.
     pub fn clear(&mut self) {
         self.above.clear();
@@ -34,14 +34,14 @@ impl Satisfied {
 
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
-        (self.above.len() + self.here.len()) * 4
+        (self.above.len() + self.at_shape.len()) * 4
             + (self.ranges.len() + self.marks.len()) * 8
             + self.dependencies.as_ref().map_or(0, Dependencies::bytes)
     }
 
     /// Is known what holds at this shape?
     #[inline]
-    pub fn knows(&self, shape: ShapeId) -> bool {
+    pub fn is_decided(&self, shape: ShapeId) -> bool {
         (shape as usize) < self.ranges.len()
     }
 
@@ -67,11 +67,11 @@ impl Satisfied {
         let start = self.above.len();
         self.above.extend(dependencies.leaves(name));
         let marks = &self.marks;
-        for &branch in &self.here {
+        for &branch in &self.at_shape {
             dependencies.dependents(branches, branch, name, |id| is_marked(marks, id), &mut self.above);
         }
         self.drop_passed_on(dependencies, start);
-        self.above.extend(self.here.iter().filter(|&&branch| dependencies.is_descendant(branch)));
+        self.above.extend(self.at_shape.iter().filter(|&&branch| dependencies.is_descendant(branch)));
         self.ranges.push((start as u32, self.above.len() as u32));
     }
 
@@ -86,13 +86,13 @@ impl Satisfied {
         self.above.truncate(kept);
     }
 
-    /// Take a known shape in hand: [`Self::here`] and [`Self::holds`] then tell what holds at its elements.
+    /// Take a known shape in hand: [`Self::at_shape`] and [`Self::holds`] then tell what holds at its elements.
     pub fn take_in_hand(&mut self, shapes: &Shapes, bound: usize, shape: ShapeId) {
         if self.in_hand == Some(shape) {
             return;
         }
         self.in_hand = Some(shape);
-        for branch in self.here.drain(..) {
+        for branch in self.at_shape.drain(..) {
             self.marks[branch as usize >> 6] = 0;
         }
         self.marks.resize(bound.div_ceil(64), 0);
@@ -101,7 +101,7 @@ impl Satisfied {
             for &branch in &self.above[start as usize..end as usize] {
                 if !is_marked(&self.marks, branch) {
                     self.marks[branch as usize >> 6] |= 1 << (branch & 63);
-                    self.here.push(branch);
+                    self.at_shape.push(branch);
                 }
             }
         }
@@ -109,8 +109,8 @@ impl Satisfied {
 
     /// The branches that hold at the shape in hand.
     #[inline]
-    pub fn here(&self) -> &[BranchId] {
-        &self.here
+    pub fn at_shape(&self) -> &[BranchId] {
+        &self.at_shape
     }
 
     /// Does a branch hold at the shape in hand?

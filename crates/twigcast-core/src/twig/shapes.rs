@@ -2,7 +2,7 @@
 
 use super::NameMask;
 use crate::document::{Document, NodeId, NodeKind};
-use crate::hashed::{HashIndex, Hashing};
+use crate::util::hash_index::{HashIndex, SeededHasher};
 use crate::vocabulary::{Name, NamespaceId};
 
 /// Number of a shape.
@@ -27,7 +27,7 @@ pub struct Shapes {
     masks: Vec<(NameMask, NameMask)>,
     children: Vec<ShapeId>,
     index: HashIndex,
-    hashing: Hashing,
+    hashing: SeededHasher,
     /// By local name, the shape of elements without children that was met first: most elements are such. [`NO_SHAPE`]: none.
     leaves: Vec<(NamespaceId, ShapeId)>,
     scratch: Vec<ShapeId>,
@@ -108,20 +108,20 @@ impl Shapes {
 
     #[inline]
     fn intern(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
-        match self.leaves.get(name.local.0 as usize) {
+        match self.leaves.get(name.local.index()) {
             Some(&(namespace, leaf)) if children.is_empty() && leaf != NO_SHAPE && namespace == name.namespace => leaf,
-            _ => self.look_up(name, children),
+            _ => self.find_or_insert(name, children),
         }
     }
 
-    fn look_up(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
+    fn find_or_insert(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         let Name { namespace, local } = name;
-        let hash = self.hashing.of(u64::from(namespace.0) << 32 | u64::from(local.0), 0, children);
-        let known = self
+        let hash = self.hashing.of(u64::from(namespace.as_u32()) << 32 | u64::from(local.as_u32()), 0, children);
+        let existing = self
             .index
             .with_hash(hash)
             .find(|&candidate| self.shapes[candidate as usize].name == name && self.children(candidate) == children);
-        known.unwrap_or_else(|| {
+        existing.unwrap_or_else(|| {
             let id = self.add(name, children);
             self.index.insert(hash, id);
             id
@@ -141,7 +141,7 @@ impl Shapes {
         below.insert(direct);
         self.masks.push((direct, below));
         self.shapes.push(Shape { name, start, end: self.children.len() as u32 });
-        let local = name.local.0 as usize;
+        let local = name.local.index();
         if children.is_empty() {
             if self.leaves.len() <= local {
                 self.leaves.resize(local + 1, (NamespaceId::NONE, NO_SHAPE));

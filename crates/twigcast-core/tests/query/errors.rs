@@ -25,13 +25,13 @@ fn refusal(text: &str) -> String {
 fn compare(name: &str) {
     let path = format!("{}/tests/query/{name}", env!("CARGO_MANIFEST_DIR"));
     let snapshot = std::fs::read_to_string(&path).unwrap();
-    let found: String = snapshot.lines().map(|line| refusal(line.split(" --> ").next().unwrap()) + "\n").collect();
+    let result: String = snapshot.lines().map(|line| refusal(line.split(" --> ").next().unwrap()) + "\n").collect();
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&path, &found).unwrap();
+        std::fs::write(&path, &result).unwrap();
     }
-    for (expected, found) in snapshot.lines().zip(found.lines()) {
-        assert_eq!(found, expected);
-        assert!(!found.contains("--> accepted"), "{found}");
+    for (expected, result) in snapshot.lines().zip(result.lines()) {
+        assert_eq!(result, expected);
+        assert!(!result.contains("--> accepted"), "{result}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The grammar of For-Where-Return queries as a table, and what parsing makes of it.
 
-use twigcast_core::query::flwr::{Content, Item};
+use twigcast_core::query::flwr::{ElementContent, ItemExpr};
 use twigcast_core::query::{Dialect, Query, flwr, json};
 use twigcast_core::vocabulary::{NamespaceId, Vocabulary};
 
@@ -115,7 +115,7 @@ const QUERIES: &[(&str, &str)] = &[
     ("for $a in /b return <x xml:lang='en'/>", "for $a in /b return <x xml:lang=\"en\"/>"),
 ];
 
-fn flwr_of(text: &str, vocabulary: &mut Vocabulary) -> flwr::Query {
+fn flwr_of(text: &str, vocabulary: &mut Vocabulary) -> flwr::FlwrQuery {
     match parse_with(text, &prefixes(), Dialect::XPath, vocabulary) {
         Ok(Query::Flwr(query)) => query,
         other => panic!("{text}: {other:?}"),
@@ -142,10 +142,10 @@ fn a_default_namespace_reaches_constructors_and_paths_inside() {
         parse_with("for $a in /b return <x>{ $a/@c }</x>", &namespaces, Dialect::XPath, &mut vocabulary).unwrap();
     assert_eq!(printed(&query, &vocabulary).text, "for $a in /ns1:b return <x xmlns=\"urn:d\">{ $a/@c }</x>");
     let query = flwr_of("for $a in /b return <x xmlns='urn:d'><y>{ $a/c }</y></x>", &mut vocabulary);
-    let Item::Flwr(flwr) = &query.body else { panic!() };
-    let Item::Element(element) = &flwr.result else { panic!() };
+    let ItemExpr::Flwr(flwr) = &query.body else { panic!() };
+    let ItemExpr::Element(element) = &flwr.result else { panic!() };
     assert_eq!(vocabulary.namespace_uri(element.name.namespace), "urn:d");
-    let [Content::Constructor(Item::Element(inner))] = &element.content[..] else { panic!() };
+    let [ElementContent::Constructor(ItemExpr::Element(inner))] = &element.content[..] else { panic!() };
     assert_eq!(vocabulary.namespace_uri(inner.name.namespace), "urn:d");
     assert!(inner.declarations.is_empty());
     assert_eq!(
@@ -158,9 +158,9 @@ fn a_default_namespace_reaches_constructors_and_paths_inside() {
 fn an_element_in_no_namespace_undeclares_the_default() {
     let mut vocabulary = Vocabulary::new();
     let query = flwr_of("for $a in /b return <p:x xmlns=''><y/></p:x>", &mut vocabulary);
-    let Item::Flwr(flwr) = &query.body else { panic!() };
-    let Item::Element(element) = &flwr.result else { panic!() };
-    let [Content::Constructor(Item::Element(inner))] = &element.content[..] else { panic!() };
+    let ItemExpr::Flwr(flwr) = &query.body else { panic!() };
+    let ItemExpr::Element(element) = &flwr.result else { panic!() };
+    let [ElementContent::Constructor(ItemExpr::Element(inner))] = &element.content[..] else { panic!() };
     assert_eq!(inner.name.namespace, NamespaceId::NONE);
     assert!(inner.declarations.is_empty());
 }

@@ -284,8 +284,8 @@ fn the_default_namespace_is_for_elements_only() {
         };
         let printed = display::expression(&expr, &vocabulary, &namespaces);
         assert_eq!(printed.text, expected, "{text}");
-        let made_up = printed.text.contains("ns1:").then_some("urn:default");
-        assert_eq!(printed.namespaces.get("ns1").map(String::as_str), made_up);
+        let prefix = printed.text.contains("ns1:").then_some("urn:default");
+        assert_eq!(printed.namespaces.get("ns1").map(String::as_str), prefix);
         let reread = parse_with(&printed.text, &printed.namespaces, Dialect::XPath, &mut vocabulary).unwrap();
         assert_eq!(reread, Query::XPath(expr), "{text}");
     }

@@ -5,7 +5,7 @@ use twigcast_core::eval::{Context, Evaluator, NodeRef, Value};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::ast::Expr;
 use twigcast_core::query::normal::{is_positional, normalise, normalise_condition};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 use super::hostile::Random;
@@ -198,16 +198,21 @@ fn normal_forms_have_the_same_value_at_every_node() {
             let condition = normalise_condition(expr.clone());
             let mut document = Document::default();
             let limits = Limits::default();
-            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).unwrap();
+            Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).unwrap();
             let message = Message { source: xml.as_bytes(), document: &document };
             let evaluator = Evaluator::new(message, &vocabulary, &[]);
             changed += usize::from(normal != expr);
             for node in 0..document.nodes.len() as u32 {
                 let context = Context { node: NodeRef::Node(node), position: 1 + node % 2, size: 2 };
                 let value = evaluator.value(&expr, context);
-                let told = || format!("seed {seed}: {text} is {} on {xml} at {node}", shown(&normal, &vocabulary));
-                assert_eq!(evaluator.value(&normal, context), value, "{}", told());
-                assert_eq!(evaluator.boolean(&condition, context), evaluator.boolean(&expr, context), "{}", told());
+                let described = || format!("seed {seed}: {text} is {} on {xml} at {node}", shown(&normal, &vocabulary));
+                assert_eq!(evaluator.value(&normal, context), value, "{}", described());
+                assert_eq!(
+                    evaluator.boolean(&condition, context),
+                    evaluator.boolean(&expr, context),
+                    "{}",
+                    described()
+                );
                 selecting += usize::from(matches!(value, Ok(Value::Nodes(nodes)) if !nodes.is_empty()));
             }
         }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::{Delivered, Engine, Matcher, QueryContext, Slot};
+use twigcast_core::engine::{Engine, Matcher, MessageDeliveries, QueryContext, Slot};
 use twigcast_core::eval::{Context, Evaluator};
-use twigcast_core::extract::Payloads;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query};
-use twigcast_core::scan::{Scanner, Want};
+use twigcast_core::rewrite::Payloads;
+use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
 pub(super) fn context() -> QueryContext {
@@ -26,7 +26,7 @@ pub(super) fn alone(text: &str, xml: &str) -> Option<Vec<u8>> {
     let condition = matching_condition(&parsed);
     assert!(condition.exact, "{text}");
     let mut document = Document::default();
-    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document).expect(xml);
+    Scanner::new().scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document).expect(xml);
     let message = Message { source: xml.as_bytes(), document: &document };
     let matches = Evaluator::new(message, &vocabulary, &[]).boolean(&condition.expr, Context::DOCUMENT);
     if !matches.expect("no budget") {
@@ -52,41 +52,41 @@ pub(super) fn delivered(engine: &Engine, matcher: &mut Matcher, xml: &str) -> Al
     let delivered = engine.deliver(matcher, source, &mut payloads);
     assert!(delivered.failures.is_empty());
     let bytes = |number: u32| payloads.get(number as usize).expect("finished").to_vec();
-    let Delivered { slots, numbers, .. } = delivered;
+    let MessageDeliveries { slots, numbers, .. } = delivered;
     slots.into_iter().zip(numbers).map(|(slot, number)| (key(engine, slot), bytes(number))).collect()
 }
 
 pub(super) fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All {
     let source = xml.as_bytes();
-    let mut told = Payloads::default();
-    let found = engine.prepare(matcher, source, &mut told).expect(xml);
-    assert!(found.failures().is_empty());
+    let mut described = Payloads::default();
+    let actual = engine.prepare(matcher, source, &mut described).expect(xml);
+    assert!(actual.failures().is_empty());
     // Whichever is asked for first.
-    let in_order = xml.len().is_multiple_of(2).then(|| found.deliveries_in_order());
-    let (slots, numbers) = found.deliveries();
-    assert_eq!(slots.len(), found.len());
+    let in_order = xml.len().is_multiple_of(2).then(|| actual.deliveries_in_order());
+    let (slots, numbers) = actual.deliveries();
+    assert_eq!(slots.len(), actual.len());
     let mut pairs: Vec<(Slot, u32)> = slots.iter().copied().zip(numbers.iter().copied()).collect();
     pairs.sort_unstable();
-    let (slots, numbers) = in_order.unwrap_or_else(|| found.deliveries_in_order());
+    let (slots, numbers) = in_order.unwrap_or_else(|| actual.deliveries_in_order());
     assert!(pairs.iter().copied().eq(slots.iter().copied().zip(numbers.iter().copied())));
 
     let single = |memory: &mut Vec<u8>| -> Vec<Vec<u8>> {
-        let bytes = |number| match found.size(number) {
-            None => told.get(number).expect("it rewrites").to_vec(),
+        let bytes = |number| match actual.size(number) {
+            None => described.get(number).expect("it rewrites").to_vec(),
             Some(size) => {
-                let bytes = found.write(number, source, memory).to_vec();
+                let bytes = actual.write(number, source, memory).to_vec();
                 assert_eq!(bytes.len(), size);
                 bytes
             }
         };
-        (0..found.result_count()).map(bytes).collect()
+        (0..actual.result_count()).map(bytes).collect()
     };
     let mut memory = Vec::new();
     let results = single(&mut memory);
     for _ in 0..2 {
-        let mut all = Payloads::default().with_room(memory);
-        let payloads = (0..told.len()).map_while(|number| told.get(number));
-        found.write_all(source, payloads, &mut all).expect("none is too large");
+        let mut all = Payloads::default().with_memory(memory);
+        let payloads = (0..described.len()).map_while(|number| described.get(number));
+        actual.write_all(source, payloads, &mut all).expect("none is too large");
         assert_eq!(all.len(), results.len());
         assert!((0..).zip(&results).all(|(number, result)| all.get(number) == Some(result)), "on {xml}");
         memory = all.into_parts().0;
@@ -116,10 +116,10 @@ pub(super) fn check(
     seed: u64,
 ) -> usize {
     let expected: All = queries.iter().filter_map(|(key, text)| Some((key.clone(), alone(text, xml)?))).collect();
-    for (how, found) in [("at once", delivered(engine, matcher, xml)), ("later", prepared(engine, matcher, xml))] {
-        for key in expected.keys().chain(found.keys()) {
+    for (how, result) in [("at once", delivered(engine, matcher, xml)), ("later", prepared(engine, matcher, xml))] {
+        for key in expected.keys().chain(result.keys()) {
             let text = |all: &All| all.get(key).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-            assert_eq!(text(&found), text(&expected), "seed {seed}, {how}: {}\non {xml}", queries[key]);
+            assert_eq!(text(&result), text(&expected), "seed {seed}, {how}: {}\non {xml}", queries[key]);
         }
     }
     let keys: Vec<String> = expected.keys().cloned().collect();

@@ -1,16 +1,16 @@
 //! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
 
 mod checking;
-mod instructions;
 mod making;
+mod simd;
 mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use twigcast_core::engine::{Engine, Matcher};
-use twigcast_core::extract::{Payloads, Sink};
 use twigcast_core::limits::Limits;
+use twigcast_core::rewrite::{Payloads, Sink};
 
 use checking::{All, alone, check, context, delivered, key, prepared};
 use making::{Random, element, query_text};
@@ -18,7 +18,7 @@ use making::{Random, element, query_text};
 /// Queries come and go between messages, whose label paths grow by the message.
 #[test]
 fn populations_deliver_what_each_query_delivers_by_itself() {
-    let mut found = 0;
+    let mut result = 0;
     for seed in 1..41 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -41,10 +41,10 @@ fn populations_deliver_what_each_query_delivers_by_itself() {
             }
             let mut xml = String::new();
             element(random, 0, &mut xml);
-            found += check(&engine, &mut matcher, &queries, &xml, seed);
+            result += check(&engine, &mut matcher, &queries, &xml, seed);
         }
     }
-    assert!(found > 2_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 2_000, "{result} deliveries are too few to mean anything");
 }
 
 /// An item that may hold others, with values; between its children there may be text.
@@ -65,7 +65,7 @@ fn item(random: &mut Random, depth: usize, out: &mut String) {
 /// several runs of bytes from each, which nest. Those that ask for the same lie together, however many are asked for.
 #[test]
 fn conjunctions_hold_for_few_bindings_and_for_many() {
-    let mut found = 0;
+    let mut result = 0;
     for seed in 1..7 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -97,17 +97,17 @@ fn conjunctions_hold_for_few_bindings_and_for_many() {
             let mut xml = "<m>".to_owned();
             (0..items).for_each(|_| item(random, 0, &mut xml));
             xml.push_str("</m>");
-            found += check(&engine, &mut matcher, &queries, &xml, seed);
+            result += check(&engine, &mut matcher, &queries, &xml, seed);
         }
     }
-    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
 /// Queries come and go between messages of label paths that are all known: those that came are decided one by one until
 /// it pays to lay all out anew, and numbers of those that went are given to others.
 #[test]
 fn what_comes_and_goes_is_decided_rightly_before_all_is_laid_out_anew() {
-    let mut found = 0;
+    let mut result = 0;
     for seed in 1..5 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -133,10 +133,10 @@ fn what_comes_and_goes_is_decided_rightly_before_all_is_laid_out_anew() {
                     queries.insert(key, text);
                 }
             }
-            found += check(&engine, &mut matcher, &queries, &messages[number % 3], seed);
+            result += check(&engine, &mut matcher, &queries, &messages[number % 3], seed);
         }
     }
-    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
 /// The last of the queries that are decided together goes: nothing of what was found for it is delivered any more, also
@@ -258,17 +258,17 @@ fn results_of_many_messages_are_handed_on_whole() {
     payloads.close();
     let bytes = sink.0.lock().expect("no panic before");
     assert!(bytes.len() > 4 << 20, "{} bytes are too few to be handed on in parts", bytes.len());
-    let place = |number: u32| {
+    let position = |number: u32| {
         let start = if number == 0 { 0 } else { payloads.ends()[number as usize - 1] };
         start as usize..payloads.ends()[number as usize] as usize
     };
     for (xml, delivered) in messages.iter().zip(&all) {
-        let found: BTreeMap<String, &[u8]> = (delivered.slots.iter().zip(&delivered.numbers))
-            .map(|(&slot, &number)| (key(&engine, slot), &bytes[place(number)]))
+        let result: BTreeMap<String, &[u8]> = (delivered.slots.iter().zip(&delivered.numbers))
+            .map(|(&slot, &number)| (key(&engine, slot), &bytes[position(number)]))
             .collect();
         for (number, text) in texts.iter().enumerate() {
             let expected = alone(text, xml);
-            assert!(found.get(&number.to_string()).copied() == expected.as_deref(), "{text}\non {xml:.200}");
+            assert!(result.get(&number.to_string()).copied() == expected.as_deref(), "{text}\non {xml:.200}");
         }
     }
 }
@@ -291,11 +291,11 @@ fn pieces_of_all_lengths_are_put_together() {
     for (number, text) in texts.iter().enumerate() {
         engine.add(&number.to_string(), text, &context(), false).expect(text);
     }
-    let (mut matcher, mut memory, mut found) = (Matcher::new(), Vec::new(), 0);
+    let (mut matcher, mut memory, mut result) = (Matcher::new(), Vec::new(), 0);
     for seed in 1..13 {
         println!("seed {seed}");
         let random = &mut Random(seed);
-        let mut payloads = Payloads::default().with_room(memory);
+        let mut payloads = Payloads::default().with_memory(memory);
         let mut all = Vec::new();
         let mut messages = Vec::new();
         for size in [1 + random.below(12), 1 + random.below(60), if seed % 6 == 0 { 1000 } else { 70 }] {
@@ -326,7 +326,7 @@ fn pieces_of_all_lengths_are_put_together() {
             for (number, text) in texts.iter().enumerate() {
                 let expected = alone(text, xml);
                 assert!(keys.get(&number.to_string()).copied() == expected.as_deref(), "{text}\non {xml:.300}");
-                found += usize::from(expected.is_some());
+                result += usize::from(expected.is_some());
             }
             let later = prepared(&engine, &mut matcher, xml);
             assert!(
@@ -335,7 +335,7 @@ fn pieces_of_all_lengths_are_put_together() {
         }
         (memory, _) = payloads.into_parts();
     }
-    assert!(found > 800, "{found} deliveries are too few to mean anything");
+    assert!(result > 800, "{result} deliveries are too few to mean anything");
 }
 
 /// Few recipes make many results, of which each is much larger than the message: what they have in common is put together
@@ -352,7 +352,7 @@ fn what_many_results_have_in_common_may_be_too_large_to_be_kept() {
     for (number, text) in texts.iter().enumerate() {
         engine.add(&number.to_string(), text, &context(), false).expect(text);
     }
-    let (mut matcher, mut found) = (Matcher::new(), 0);
+    let (mut matcher, mut actual) = (Matcher::new(), 0);
     for seed in 1..6 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -374,12 +374,12 @@ fn what_many_results_have_in_common_may_be_too_large_to_be_kept() {
         let result = engine.deliver(&mut matcher, xml.as_bytes(), &mut handed);
         handed.close();
         let bytes = sink.0.lock().expect("no panic before");
-        let place = |number: usize| {
+        let position = |number: usize| {
             let start = if number == 0 { 0 } else { handed.ends()[number - 1] as usize };
             start..handed.ends()[number] as usize
         };
         let handed_on: All = (result.slots.iter().zip(&result.numbers))
-            .map(|(&slot, &number)| (key(&engine, slot), bytes[place(number as usize)].to_vec()))
+            .map(|(&slot, &number)| (key(&engine, slot), bytes[position(number as usize)].to_vec()))
             .collect();
         let kept = delivered(&engine, &mut matcher, &xml);
         for (number, text) in texts.iter().enumerate() {
@@ -387,8 +387,8 @@ fn what_many_results_have_in_common_may_be_too_large_to_be_kept() {
             for (how, all) in [("kept", &kept), ("handed on", &handed_on)] {
                 assert!(all.get(&number.to_string()) == expected.as_ref(), "seed {seed}, {how}: {text}");
             }
-            found += usize::from(expected.is_some());
+            actual += usize::from(expected.is_some());
         }
     }
-    assert!(found > 150, "{found} deliveries are too few to mean anything");
+    assert!(actual > 150, "{actual} deliveries are too few to mean anything");
 }

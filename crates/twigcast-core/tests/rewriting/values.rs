@@ -102,7 +102,7 @@ fn message(random: &mut Random, items: usize) -> String {
 
 #[test]
 fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
-    let mut found = 0;
+    let mut result = 0;
     for seed in 1..13 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -118,7 +118,7 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
         for _ in 0..8 {
             // Sets of bindings take one word, or several.
             let items = if random.below(4) == 0 { 150 } else { 6 };
-            found += check(&engine, &mut matcher, &queries, &message(random, items), seed);
+            result += check(&engine, &mut matcher, &queries, &message(random, items), seed);
             // Constants come, and go, and have the numbers of others.
             let key = random.below(120).to_string();
             let text = format!("for $v in /m/i where $v/a = {} return <s>{{ $v/b }}</s>", constant(random));
@@ -126,7 +126,7 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
             queries.insert(key, text);
         }
     }
-    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
 /// Each path is compared with constants of its own, so a table of all paths and constants would be nearly empty: there is
@@ -134,7 +134,7 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
 #[test]
 fn values_are_compared_where_there_are_many_paths_and_constants() {
     const PATHS: usize = 300;
-    let mut found = 0;
+    let mut result = 0;
     for seed in 1..4 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -165,16 +165,16 @@ fn values_are_compared_where_there_are_many_paths_and_constants() {
                 xml.push_str("</i>");
             }
             xml.push_str("</m>");
-            found += check(&engine, &mut matcher, &queries, &xml, seed);
+            result += check(&engine, &mut matcher, &queries, &xml, seed);
         }
     }
-    assert!(found > 1_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
 /// Groups of few queries and of many, alone with their bindings or not, with recipes that are the same or not.
 #[test]
 fn results_are_shared_by_groups_of_all_sizes() {
-    let mut found = 0;
+    let mut result = 0;
     for seed in 1..5 {
         println!("seed {seed}");
         let random = &mut Random(seed);
@@ -199,8 +199,8 @@ fn results_are_shared_by_groups_of_all_sizes() {
             let items: String = (0..1 + random.below(most))
                 .map(|_| format!("<i><a>{}</a><b>{}</b><c/></i>", value(random), value(random)))
                 .collect();
-            found += check(&engine, &mut matcher, &queries, &format!("<m>{items}</m>"), seed);
+            result += check(&engine, &mut matcher, &queries, &format!("<m>{items}</m>"), seed);
         }
     }
-    assert!(found > 2_000, "{found} deliveries are too few to mean anything");
+    assert!(result > 2_000, "{result} deliveries are too few to mean anything");
 }

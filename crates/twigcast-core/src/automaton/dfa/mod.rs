@@ -7,25 +7,25 @@
 //!
 //! A state is made of two parts. The NFA states that the last element led to are listed with the state; those that stay
 //! active below an element whatever follows, the descendant-children, are a set shared by all states that have the same
-//! ones ([`lasting`]). What leads on from a state is prepared when something first does: most states are reached by
+//! ones ([`descendant_sets`]). What leads on from a state is prepared when something first does: most states are reached by
 //! elements without children.
 
-mod lasting;
-mod lists;
+mod descendant_sets;
+mod list_pool;
+mod state_decisions;
 mod transitions;
-mod undecided;
 
 use std::num::NonZeroU32;
 
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
-use self::lasting::{LastingId, LastingSets};
-use self::lists::{List, Lists};
+use self::descendant_sets::{DescendantSetId, DescendantSets};
+use self::list_pool::{ListPool, ListRange};
+pub use self::state_decisions::StateDecisions;
 pub(crate) use self::transitions::Transitions;
-pub use self::undecided::DfaState;
-use super::nfa::{EdgeFilter, INITIAL, Item, Nfa, Position, StateId};
-use crate::predicate::waiting::KeyedTrigger;
+use super::nfa::{AcceptItem, EdgeFilter, INITIAL, Nfa, NfaVersion, StateId};
+use crate::predicate::waiters::IndexedTrigger;
 use crate::vocabulary::Name;
 
 /// Number of a DFA state.
@@ -37,15 +37,15 @@ pub const START: DfaId = 1;
 
 /// The cache has reached its budget; see [`LazyDfa::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BudgetReached;
+pub struct CacheFull;
 
 /// What a trigger's key is, asked when a state's table is made.
-pub trait TriggerKeys {
+pub trait TriggerConditions {
     /// The packed key of a trigger and what waits for it; `None` if it has no key.
-    fn keyed(&self, trigger: u32) -> Option<KeyedTrigger>;
+    fn keyed(&self, trigger: u32) -> Option<IndexedTrigger>;
 
     /// The rarest branch that a twig asks for and what waits for it; `None` if it is to be decided by itself.
-    fn branching(&self, twig: u32) -> Option<KeyedTrigger>;
+    fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
 }
 
 /// Numbers that lists may have beyond twice those in use, before they are put together.
@@ -56,13 +56,13 @@ const NOTHING: u32 = u32::MAX;
 
 /// What reaching a state says of queries.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
-    accepts: List,
+pub struct Acceptance {
+    accepts: ListRange,
     /// Index of what else is to be decided, and one.
     undecided: Option<NonZeroU32>,
 }
 
-impl Told {
+impl Acceptance {
     /// The index of what else is to be decided, if anything is.
     #[inline]
     pub fn undecided(self) -> Option<u32> {
@@ -71,12 +71,12 @@ impl Told {
 }
 
 #[derive(Debug)]
-struct Made {
-    told: Told,
+struct StateRecord {
+    acceptance: Acceptance,
     /// The NFA states that are active here, descendant-children aside.
-    members: List,
+    members: ListRange,
     /// The descendant-children.
-    lasting: LastingId,
+    descendant_set: DescendantSetId,
     /// Index of what leads on, or [`NOTHING`] as long as nothing has.
     exits: u32,
     hash: u64,
@@ -84,9 +84,9 @@ struct Made {
 
 /// What reaching some NFA states says, where there is no state of them.
 #[derive(Clone, Copy, Debug)]
-struct ToldOf {
-    members: List,
-    told: Told,
+struct StatelessAcceptance {
+    members: ListRange,
+    acceptance: Acceptance,
     hash: u64,
 }
 
@@ -94,31 +94,31 @@ struct ToldOf {
 #[derive(Clone, Copy, Debug)]
 struct Exits {
     /// Members that labelled edges leave.
-    labelled: List,
+    labelled: ListRange,
     /// Where the `*` edges of members lead.
-    stars: Segment,
+    stars: StatePart,
     /// The descendant-children below.
-    lasting: LastingId,
+    descendant_set: DescendantSetId,
 }
 
 /// Part of a state: NFA states, and what they ask for.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
-    members: List,
-    accepts: List,
+struct StatePart {
+    members: ListRange,
+    accepts: ListRange,
     /// Members ask for more than the acceptances.
     is_undecided: bool,
 }
 
-/// A [`Segment`] that grows.
+/// A [`StatePart`] that grows.
 #[derive(Debug, Default)]
-struct Collected {
+struct StatePartBuilder {
     members: Vec<StateId>,
     accepts: Vec<u32>,
     is_undecided: bool,
 }
 
-impl Collected {
+impl StatePartBuilder {
     fn clear(&mut self) {
         self.members.clear();
         self.accepts.clear();
@@ -131,14 +131,14 @@ impl Collected {
         self.is_undecided |= nfa.collect_accepts(member, &mut self.accepts);
     }
 
-    fn append(&mut self, lists: &Lists, segment: Segment) {
+    fn append(&mut self, lists: &ListPool, segment: StatePart) {
         self.members.extend_from_slice(lists.get(segment.members));
         self.accepts.extend_from_slice(lists.get(segment.accepts));
         self.is_undecided |= segment.is_undecided;
     }
 
-    fn keep(&self, lists: &mut Lists) -> Segment {
-        Segment {
+    fn keep(&self, lists: &mut ListPool) -> StatePart {
+        StatePart {
             members: lists.add(&self.members),
             accepts: lists.add(&self.accepts),
             is_undecided: self.is_undecided,
@@ -149,16 +149,16 @@ impl Collected {
 /// The filter of the NFA's edges, built once as many edges have been asked for as building it looks at, so that it never
 /// costs more than twice what it spares.
 #[derive(Debug, Default)]
-struct Filter {
-    asked: usize,
+struct LazyEdgeFilter {
+    edges_requested: usize,
     built: Option<EdgeFilter>,
 }
 
-impl Filter {
+impl LazyEdgeFilter {
     /// The filter, if it is worth having by now. `count`: edges about to be asked for.
-    fn asked(&mut self, nfa: &Nfa, count: usize) -> Option<&EdgeFilter> {
-        self.asked += count;
-        if self.built.is_none() && self.asked > nfa.state_count() {
+    fn edges_requested(&mut self, nfa: &Nfa, count: usize) -> Option<&EdgeFilter> {
+        self.edges_requested += count;
+        if self.built.is_none() && self.edges_requested > nfa.state_count() {
             self.built = Some(EdgeFilter::of(nfa));
         }
         self.built.as_ref()
@@ -175,33 +175,33 @@ fn mixed(member: u32) -> u64 {
 /// The cache of DFA states. One per matching thread.
 #[derive(Debug, Default)]
 pub struct LazyDfa {
-    made: Vec<Made>,
-    undecided: Vec<DfaState>,
+    states: Vec<StateRecord>,
+    undecided: Vec<StateDecisions>,
     exits: Vec<Exits>,
-    known: HashTable<DfaId>,
+    states_by_content: HashTable<DfaId>,
     /// What was told without a state, by the NFA states reached.
-    told_of: Vec<ToldOf>,
-    told_known: HashTable<u32>,
+    stateless_acceptances: Vec<StatelessAcceptance>,
+    stateless_index: HashTable<u32>,
     /// What was told more without a state, by what was told before and a hash of the queries that came.
-    told_more: FxHashMap<(List, u64), List>,
+    extended_acceptances: FxHashMap<(ListRange, u64), ListRange>,
     transitions: Transitions,
-    lasting: LastingSets,
-    lists: Lists,
+    descendant_set: DescendantSets,
+    lists: ListPool,
     next_twigs_version: u32,
     undecided_bytes: usize,
     /// How the NFA was when all this was made.
-    position: Position,
+    position: NfaVersion,
     /// Numbers in the lists that were in use when they were last put together.
     lists_kept: usize,
-    filter: Filter,
+    filter: LazyEdgeFilter,
     generation: u64,
     scratch: Scratch,
 }
 
 #[derive(Debug, Default)]
 struct Scratch {
-    collected: Collected,
-    part: Collected,
+    collected: StatePartBuilder,
+    part: StatePartBuilder,
     list: Vec<StateId>,
     sorted: (Vec<StateId>, Vec<StateId>),
 }
@@ -224,31 +224,31 @@ impl LazyDfa {
 
     /// Forget all states, but not what was told.
     pub fn clear_states(&mut self) {
-        self.made.clear();
+        self.states.clear();
         self.exits.clear();
-        self.known.clear();
-        self.told_of.clear();
-        self.told_known.clear();
-        self.told_more.clear();
+        self.states_by_content.clear();
+        self.stateless_acceptances.clear();
+        self.stateless_index.clear();
+        self.extended_acceptances.clear();
         self.transitions.clear();
-        self.lasting.clear();
-        self.filter = Filter::default();
+        self.descendant_set.clear();
+        self.filter = LazyEdgeFilter::default();
     }
 
     /// What was told, and further queries that match. Where several are told the same and more, they share a list: those
     /// of queries that select nearly everything are long.
-    pub fn tell_more(&mut self, told: Told, queries: impl Iterator<Item = u32>) -> Told {
-        let Self { lists, told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
+    pub fn extend_acceptance(&mut self, acceptance: Acceptance, queries: impl Iterator<Item = u32>) -> Acceptance {
+        let Self { lists, extended_acceptances: told_more, scratch: Scratch { list: accepts, .. }, .. } = self;
         accepts.clear();
-        accepts.extend_from_slice(lists.get(told.accepts));
+        accepts.extend_from_slice(lists.get(acceptance.accepts));
         let before = accepts.len();
         accepts.extend(queries);
         let new = accepts[before..].iter().fold(0, |sum: u64, &query| sum.wrapping_add(mixed(query)));
-        let shared = told_more.entry((told.accepts, new)).or_default();
+        let shared = told_more.entry((acceptance.accepts, new)).or_default();
         if lists.get(*shared) != accepts {
             *shared = lists.add(accepts);
         }
-        Told { accepts: *shared, ..told }
+        Acceptance { accepts: *shared, ..acceptance }
     }
 
     /// Are the lists mostly of what nobody needs any more, where there are no states?
@@ -257,70 +257,70 @@ impl LazyDfa {
     }
 
     /// Where there are no states: keep only the lists of what is still told.
-    pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Told>) {
+    pub fn tidy<'a>(&mut self, all: impl Iterator<Item = &'a mut Acceptance>) {
         let before = std::mem::take(&mut self.lists);
-        let mut kept: FxHashMap<List, List> = FxHashMap::default();
-        for told in all {
-            let list = told.accepts;
-            told.accepts = *kept.entry(list).or_insert_with(|| self.lists.add(before.get(list)));
+        let mut kept: FxHashMap<ListRange, ListRange> = FxHashMap::default();
+        for acceptance in all {
+            let list = acceptance.accepts;
+            acceptance.accepts = *kept.entry(list).or_insert_with(|| self.lists.add(before.get(list)));
         }
         self.lists_kept = self.lists.len();
     }
 
     /// How many states there are.
     pub fn state_count(&self) -> usize {
-        self.made.len()
+        self.states.len()
     }
 
     /// Bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         // A hash entry comes on top of what a state is.
-        self.made.len() * (size_of::<Made>() + 8)
-            + self.told_of.len() * (size_of::<ToldOf>() + 8)
+        self.states.len() * (size_of::<StateRecord>() + 8)
+            + self.stateless_acceptances.len() * (size_of::<StatelessAcceptance>() + 8)
             + self.exits.len() * size_of::<Exits>()
             + self.transitions.len() * Transitions::BYTES
             + self.lists.bytes()
-            + self.lasting.bytes()
+            + self.descendant_set.bytes()
             + self.undecided_bytes
             + self.filter.built.as_ref().map_or(0, EdgeFilter::bytes)
     }
 
     /// Was it made from the NFA as it is now? If not, [`Self::clear`] is due.
     pub fn is_of(&self, nfa: &Nfa) -> bool {
-        self.made.is_empty() || nfa.is_at(self.position)
+        self.states.is_empty() || nfa.is_at(self.position)
     }
 
     /// What was added to the NFA since this was made of it; `None` if there is nothing yet, or it changed in other ways.
-    pub fn added_since<'a>(&self, nfa: &'a Nfa) -> Option<&'a [(StateId, Item)]> {
-        if self.made.is_empty() { None } else { nfa.added_since(self.position) }
+    pub fn added_since<'a>(&self, nfa: &'a Nfa) -> Option<&'a [(StateId, AcceptItem)]> {
+        if self.states.is_empty() { None } else { nfa.added_since(self.position) }
     }
 
     /// Make sure that [`DEAD`] and [`START`] exist.
-    pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) {
-        if self.made.is_empty() {
+    pub fn prepare(&mut self, nfa: &Nfa, keys: &impl TriggerConditions) {
+        if self.states.is_empty() {
             self.position = nfa.position();
             self.scratch.collected.clear();
-            self.add(nfa, keys, lasting::NONE);
+            self.add(nfa, keys, descendant_sets::NONE);
             self.scratch.collected.push(nfa, INITIAL);
-            self.add(nfa, keys, lasting::NONE);
+            self.add(nfa, keys, descendant_sets::NONE);
         }
     }
 
     /// What reaching a state says of queries.
     #[inline]
-    pub fn told(&self, id: DfaId) -> Told {
-        self.made[id as usize].told
+    pub fn acceptance(&self, id: DfaId) -> Acceptance {
+        self.states[id as usize].acceptance
     }
 
     /// The queries that match when a state is reached.
     #[inline]
-    pub fn accepts(&self, told: Told) -> &[u32] {
-        self.lists.get(told.accepts)
+    pub fn accepts(&self, acceptance: Acceptance) -> &[u32] {
+        self.lists.get(acceptance.accepts)
     }
 
-    /// What else is to be decided at a state, by the index that [`Told::undecided`] tells.
+    /// What else is to be decided at a state, by the index that [`Acceptance::undecided`] tells.
     #[inline]
-    pub fn undecided(&self, index: u32) -> &DfaState {
+    pub fn undecided(&self, index: u32) -> &StateDecisions {
         &self.undecided[index as usize]
     }
 
@@ -332,63 +332,63 @@ impl LazyDfa {
     /// The state after an element named `name` below an element of state `from`.
     ///
     /// # Errors
-    /// [`BudgetReached`] when a state would have to be made and the cache is full. The caller then clears the cache or
+    /// [`CacheFull`] when a state would have to be made and the cache is full. The caller then clears the cache or
     /// runs the NFA itself.
     #[inline]
     pub fn next(
         &mut self,
         nfa: &Nfa,
-        keys: &impl TriggerKeys,
+        keys: &impl TriggerConditions,
         from: DfaId,
         name: Name,
         budget: usize,
-    ) -> Result<DfaId, BudgetReached> {
+    ) -> Result<DfaId, CacheFull> {
         match self.transitions.get(from, name) {
-            Some(known) => Ok(known),
-            None => self.make(nfa, keys, from, name, budget),
+            Some(existing) => Ok(existing),
+            None => self.build_state(nfa, keys, from, name, budget),
         }
     }
 
     #[cold]
-    fn make(
+    fn build_state(
         &mut self,
         nfa: &Nfa,
-        keys: &impl TriggerKeys,
+        keys: &impl TriggerConditions,
         from: DfaId,
         name: Name,
         budget: usize,
-    ) -> Result<DfaId, BudgetReached> {
+    ) -> Result<DfaId, CacheFull> {
         if self.bytes() >= budget || self.lists.is_full() {
-            return Err(BudgetReached);
+            return Err(CacheFull);
         }
         let exits = self.exits(nfa, from);
         let Scratch { collected, part, .. } = &mut self.scratch;
         collected.clear();
         collected.append(&self.lists, exits.stars);
-        let ways = nfa.ways(name);
+        let edges = nfa.edges_by_name(name);
         let labelled = self.lists.get(exits.labelled);
-        let filter = self.filter.asked(nfa, labelled.len());
+        let filter = self.filter.edges_requested(nfa, labelled.len());
         for &member in labelled {
-            nfa.follow_labelled(member, ways, filter, |target| collected.push(nfa, target));
+            nfa.follow_labelled(member, edges, filter, |target| collected.push(nfa, target));
         }
-        self.lasting.step(nfa, &mut self.lists, exits.lasting, name, &mut self.filter, (collected, part));
-        let id = self.add(nfa, keys, exits.lasting);
+        self.descendant_set.step(nfa, &mut self.lists, exits.descendant_set, name, &mut self.filter, (collected, part));
+        let id = self.add(nfa, keys, exits.descendant_set);
         self.transitions.insert(from, name, id);
         Ok(id)
     }
 
     /// What leads on from a state, prepared now if nothing did before.
     fn exits(&mut self, nfa: &Nfa, id: DfaId) -> Exits {
-        let made = &mut self.made[id as usize];
-        if made.exits != NOTHING {
-            return self.exits[made.exits as usize];
+        let state = &mut self.states[id as usize];
+        if state.exits != NOTHING {
+            return self.exits[state.exits as usize];
         }
-        made.exits = self.exits.len() as u32;
+        state.exits = self.exits.len() as u32;
         let Scratch { collected, list, sorted: (labelled, _), .. } = &mut self.scratch;
         collected.clear();
         list.clear();
         labelled.clear();
-        for &member in self.lists.get(made.members) {
+        for &member in self.lists.get(state.members) {
             let (is_labelled, star, descendant) = nfa.edges(member);
             if is_labelled {
                 labelled.push(member);
@@ -401,37 +401,45 @@ impl LazyDfa {
         let exits = Exits {
             labelled: self.lists.add(labelled),
             stars: collected.keep(&mut self.lists),
-            lasting: self.lasting.grow(nfa, &mut self.lists, made.lasting, list, collected),
+            descendant_set: self.descendant_set.grow(nfa, &mut self.lists, state.descendant_set, list, collected),
         };
         self.exits.push(exits);
         exits
     }
 
     /// The state of the NFA states collected and of descendant-children.
-    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerKeys, lasting: LastingId) -> DfaId {
-        let Self { made, lists, known, scratch, .. } = self;
+    fn add(&mut self, nfa: &Nfa, keys: &impl TriggerConditions, descendants: DescendantSetId) -> DfaId {
+        let Self { states, lists, states_by_content, scratch, .. } = self;
         let members = &scratch.collected.members;
-        let hash = members.iter().fold(mixed(!lasting), |sum, &member| sum.wrapping_add(mixed(member)));
+        let hash = members.iter().fold(mixed(!descendants), |sum, &member| sum.wrapping_add(mixed(member)));
         let sorted = &mut scratch.sorted;
         let is_same = |&id: &DfaId| {
-            let other: &Made = &made[id as usize];
-            other.hash == hash && other.lasting == lasting && are_same(lists.get(other.members), members, sorted)
+            let other: &StateRecord = &states[id as usize];
+            other.hash == hash
+                && other.descendant_set == descendants
+                && are_same(lists.get(other.members), members, sorted)
         };
-        if let Some(&id) = known.find(hash, is_same) {
+        if let Some(&id) = states_by_content.find(hash, is_same) {
             return id;
         }
-        let id = made.len() as DfaId;
-        let Segment { members, accepts, is_undecided } = scratch.collected.keep(lists);
+        let id = states.len() as DfaId;
+        let StatePart { members, accepts, is_undecided } = scratch.collected.keep(lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
-        let Self { made, known, .. } = self;
-        made.push(Made { told: Told { accepts, undecided }, members, lasting, exits: NOTHING, hash });
-        known.insert_unique(hash, id, |&id| made[id as usize].hash);
+        let Self { states, states_by_content, .. } = self;
+        states.push(StateRecord {
+            acceptance: Acceptance { accepts, undecided },
+            members,
+            descendant_set: descendants,
+            exits: NOTHING,
+            hash,
+        });
+        states_by_content.insert_unique(hash, id, |&id| states[id as usize].hash);
         id
     }
 
     /// What the NFA states collected leave to be decided.
-    fn add_undecided(&mut self, nfa: &Nfa, keys: &impl TriggerKeys) -> Option<NonZeroU32> {
-        let state = DfaState::of(nfa, keys, &self.scratch.collected.members, self.next_twigs_version);
+    fn add_undecided(&mut self, nfa: &Nfa, keys: &impl TriggerConditions) -> Option<NonZeroU32> {
+        let state = StateDecisions::of(nfa, keys, &self.scratch.collected.members, self.next_twigs_version);
         self.next_twigs_version += 1;
         self.undecided_bytes += state.bytes();
         self.undecided.push(state);
@@ -442,36 +450,36 @@ impl LazyDfa {
     /// equal lists: what very many elements have in common is kept no more often than there would be states.
     ///
     /// # Errors
-    /// [`BudgetReached`] when it would have to be found out and the cache is full.
-    pub fn tell(
+    /// [`CacheFull`] when it would have to be found out and the cache is full.
+    pub fn stateless_acceptance(
         &mut self,
         nfa: &Nfa,
-        keys: &impl TriggerKeys,
+        keys: &impl TriggerConditions,
         members: &[StateId],
         budget: usize,
-    ) -> Result<Told, BudgetReached> {
+    ) -> Result<Acceptance, CacheFull> {
         if members.is_empty() {
-            return Ok(Told::default());
+            return Ok(Acceptance::default());
         }
         let hash = members.iter().fold(0, |sum: u64, &member| sum.wrapping_add(mixed(member)));
-        let Self { told_of, told_known, lists, .. } = self;
+        let Self { stateless_acceptances: told_of, stateless_index: told_known, lists, .. } = self;
         let is_same = |&index: &u32| lists.get(told_of[index as usize].members) == members;
         if let Some(&index) = told_known.find(hash, is_same) {
-            return Ok(told_of[index as usize].told);
+            return Ok(told_of[index as usize].acceptance);
         }
         if self.bytes() >= budget || self.lists.is_full() {
-            return Err(BudgetReached);
+            return Err(CacheFull);
         }
         let collected = &mut self.scratch.collected;
         collected.clear();
         members.iter().for_each(|&member| collected.push(nfa, member));
-        let Segment { members, accepts, is_undecided } = collected.keep(&mut self.lists);
+        let StatePart { members, accepts, is_undecided } = collected.keep(&mut self.lists);
         let undecided = if is_undecided { self.add_undecided(nfa, keys) } else { None };
-        let told = Told { accepts, undecided };
-        let Self { told_of, told_known, .. } = self;
+        let extended = Acceptance { accepts, undecided };
+        let Self { stateless_acceptances: told_of, stateless_index: told_known, .. } = self;
         told_known.insert_unique(hash, told_of.len() as u32, |&index| told_of[index as usize].hash);
-        told_of.push(ToldOf { members, told, hash });
-        Ok(told)
+        told_of.push(StatelessAcceptance { members, acceptance: extended, hash });
+        Ok(extended)
     }
 }
 

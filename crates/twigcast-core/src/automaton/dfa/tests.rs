@@ -1,6 +1,6 @@
 //! The lazily built automaton is at each element where the NFA is.
 
-use super::super::nfa::Item;
+use super::super::nfa::AcceptItem;
 use super::*;
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
@@ -15,7 +15,7 @@ impl Random {
     }
 
     fn name(&mut self, names: u32) -> Name {
-        Name { namespace: NamespaceId(self.below(2) * 3), local: LocalId(1 + self.below(names)) }
+        Name { namespace: NamespaceId::from_u32(self.below(2) * 3), local: LocalId::from_u32(1 + self.below(names)) }
     }
 
     fn path(&mut self, names: u32) -> Vec<LinearStep> {
@@ -35,12 +35,12 @@ impl Random {
 
 struct NoKeys;
 
-impl TriggerKeys for NoKeys {
-    fn keyed(&self, _: u32) -> Option<KeyedTrigger> {
+impl TriggerConditions for NoKeys {
+    fn keyed(&self, _: u32) -> Option<IndexedTrigger> {
         None
     }
 
-    fn branching(&self, _: u32) -> Option<KeyedTrigger> {
+    fn branching(&self, _: u32) -> Option<IndexedTrigger> {
         None
     }
 }
@@ -52,17 +52,19 @@ fn sorted(mut list: Vec<u32>) -> Vec<u32> {
 
 /// What a state accepts and which triggers wait there, by the DFA.
 fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
-    let told = dfa.told(id);
-    let candidates =
-        told.undecided().and_then(|index| dfa.undecided(index).others.as_ref()).map(|others| others.candidates.clone());
-    (sorted(dfa.accepts(told).to_vec()), sorted(candidates.unwrap_or_default()))
+    let acceptance = dfa.acceptance(id);
+    let candidates = acceptance
+        .undecided()
+        .and_then(|index| dfa.undecided(index).unindexed.as_ref())
+        .map(|others| others.candidates.clone());
+    (sorted(dfa.accepts(acceptance).to_vec()), sorted(candidates.unwrap_or_default()))
 }
 
 /// The same, by the NFA.
 fn of_nfa(nfa: &Nfa, active: &[StateId]) -> (Vec<u32>, Vec<u32>) {
     let items = || active.iter().flat_map(|&state| nfa.items(state));
-    let accepts = items().filter_map(|item| if let Item::Accept(query) = item { Some(query) } else { None });
-    let triggers = items().filter_map(|item| if let Item::Trigger(number) = item { Some(number) } else { None });
+    let accepts = items().filter_map(|item| if let AcceptItem::Accept(query) = item { Some(query) } else { None });
+    let triggers = items().filter_map(|item| if let AcceptItem::Trigger(number) = item { Some(number) } else { None });
     (sorted(accepts.collect()), sorted(triggers.collect()))
 }
 
@@ -79,7 +81,7 @@ fn random_walks_meet_the_same_states() {
             for number in 0..random.below(40) {
                 let query = round * 40 + number;
                 let state = nfa.state_of(&random.path(names));
-                let item = if random.below(4) == 0 { Item::Trigger(query) } else { Item::Accept(query) };
+                let item = if random.below(4) == 0 { AcceptItem::Trigger(query) } else { AcceptItem::Accept(query) };
                 items.push(nfa.insert_item(state, item));
             }
             for _ in 0..random.below(20).min(items.len() as u32) {
@@ -116,13 +118,13 @@ fn recursion_makes_few_states() {
     for query in 0..300 {
         let path = random.path(3);
         let state = nfa.state_of(&path);
-        nfa.insert_item(state, Item::Accept(query));
+        nfa.insert_item(state, AcceptItem::Accept(query));
     }
     let mut dfa = LazyDfa::new();
     dfa.prepare(&nfa, &NoKeys);
     let mut id = START;
     for depth in 0..3_000 {
-        let name = Name { namespace: NamespaceId::NONE, local: LocalId(1 + depth % 2) };
+        let name = Name { namespace: NamespaceId::NONE, local: LocalId::from_u32(1 + depth % 2) };
         id = dfa.next(&nfa, &NoKeys, id, name, usize::MAX).expect("no limit");
     }
     assert!(dfa.state_count() < 40, "{}", dfa.state_count());
@@ -131,11 +133,11 @@ fn recursion_makes_few_states() {
 #[test]
 fn a_full_cache_says_so() {
     let mut nfa = Nfa::new();
-    let name = |number| Name { namespace: NamespaceId::NONE, local: LocalId(number) };
+    let name = |number| Name { namespace: NamespaceId::NONE, local: LocalId::from_u32(number) };
     for number in 1..50 {
         let step = LinearStep { descendant: true, test: NameTest::Name(name(number)) };
         let state = nfa.state_of(&[step, LinearStep { descendant: false, ..step }]);
-        nfa.insert_item(state, Item::Accept(number));
+        nfa.insert_item(state, AcceptItem::Accept(number));
     }
     let mut dfa = LazyDfa::new();
     dfa.prepare(&nfa, &NoKeys);

@@ -18,7 +18,7 @@ const SIZE_MIN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Transitions {
     /// A power of two of them, or none.
-    places: Vec<Transition>,
+    slots: Vec<Transition>,
     count: usize,
 }
 
@@ -28,23 +28,23 @@ impl Transitions {
 
     #[inline]
     pub(crate) fn get(&self, from: DfaId, name: Name) -> Option<DfaId> {
-        let mask = self.places.len().wrapping_sub(1);
-        let mut place = hash(from, name) & mask;
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut slot = hash(from, name) & mask;
         loop {
-            let known = self.places.get(place)?;
-            if known.from == from && known.name == name {
-                return Some(known.to);
+            let existing = self.slots.get(slot)?;
+            if existing.from == from && existing.name == name {
+                return Some(existing.to);
             }
-            if known.from == VACANT {
+            if existing.from == VACANT {
                 return None;
             }
-            place = (place + 1) & mask;
+            slot = (slot + 1) & mask;
         }
     }
 
     /// Add one that is not there.
     pub(crate) fn insert(&mut self, from: DfaId, name: Name, to: DfaId) {
-        if self.count * 2 >= self.places.len() {
+        if self.count * 2 >= self.slots.len() {
             self.grow();
         }
         self.put(Transition { from, name, to });
@@ -53,46 +53,46 @@ impl Transitions {
 
     /// Change where one leads that is there.
     pub(crate) fn set(&mut self, from: DfaId, name: Name, to: DfaId) {
-        let mask = self.places.len().wrapping_sub(1);
-        let mut place = hash(from, name) & mask;
-        while let Some(known) = self.places.get_mut(place).filter(|known| known.from != VACANT) {
-            if known.from == from && known.name == name {
-                known.to = to;
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut slot = hash(from, name) & mask;
+        while let Some(existing) = self.slots.get_mut(slot).filter(|existing| existing.from != VACANT) {
+            if existing.from == from && existing.name == name {
+                existing.to = to;
                 return;
             }
-            place = (place + 1) & mask;
+            slot = (slot + 1) & mask;
         }
     }
 
     /// All of them: where each is kept until another one comes, where it comes from, its name, and where it leads.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, DfaId, Name, DfaId)> {
-        let all = self.places.iter().enumerate().filter(|(_, known)| known.from != VACANT);
-        all.map(|(place, known)| (place, known.from, known.name, known.to))
+        let all = self.slots.iter().enumerate().filter(|(_, existing)| existing.from != VACANT);
+        all.map(|(slot, existing)| (slot, existing.from, existing.name, existing.to))
     }
 
     /// Change where one leads, by where it is kept.
-    pub(crate) fn set_at(&mut self, place: usize, to: DfaId) {
-        self.places[place].to = to;
+    pub(crate) fn set_at(&mut self, slot: usize, to: DfaId) {
+        self.slots[slot].to = to;
     }
 
     fn put(&mut self, transition: Transition) {
-        let mask = self.places.len() - 1;
-        let mut place = hash(transition.from, transition.name) & mask;
-        while self.places[place].from != VACANT {
-            place = (place + 1) & mask;
+        let mask = self.slots.len() - 1;
+        let mut slot = hash(transition.from, transition.name) & mask;
+        while self.slots[slot].from != VACANT {
+            slot = (slot + 1) & mask;
         }
-        self.places[place] = transition;
+        self.slots[slot] = transition;
     }
 
     fn grow(&mut self) {
         let vacant = Transition { from: VACANT, name: Name::UNKNOWN, to: VACANT };
-        let size = (self.places.len() * 2).max(SIZE_MIN);
-        let before = std::mem::replace(&mut self.places, vec![vacant; size]);
-        before.into_iter().filter(|known| known.from != VACANT).for_each(|known| self.put(known));
+        let size = (self.slots.len() * 2).max(SIZE_MIN);
+        let before = std::mem::replace(&mut self.slots, vec![vacant; size]);
+        before.into_iter().filter(|existing| existing.from != VACANT).for_each(|existing| self.put(existing));
     }
 
     pub(crate) fn clear(&mut self) {
-        self.places.iter_mut().for_each(|place| place.from = VACANT);
+        self.slots.iter_mut().for_each(|slot| slot.from = VACANT);
         self.count = 0;
     }
 
@@ -103,7 +103,7 @@ impl Transitions {
 
 #[inline]
 fn hash(from: DfaId, name: Name) -> usize {
-    let name = u64::from(name.namespace.0) << 40 ^ u64::from(name.local.0);
+    let name = u64::from(name.namespace.as_u32()) << 40 ^ u64::from(name.local.as_u32());
     let mixed = (u64::from(from) << 20 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize
 }
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn every_transition_is_found_again() {
-        let name = |number: u32| Name { namespace: NamespaceId(number % 3), local: LocalId(number) };
+        let name =
+            |number: u32| Name { namespace: NamespaceId::from_u32(number % 3), local: LocalId::from_u32(number) };
         let mut table = Transitions::default();
         assert_eq!(table.get(0, name(1)), None);
         for round in 0..2 {

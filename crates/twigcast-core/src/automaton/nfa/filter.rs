@@ -1,7 +1,7 @@
 //! Which states an edge with a certain label may leave: most do not have it, and to learn so from the table of all edges
 //! is a look at a place in memory that is in no cache.
 
-use super::state::{LabelId, STAR};
+use super::state::{EdgeLabelId, STAR};
 use super::{Nfa, StateId};
 
 /// Bits for each edge; with that many, one state in eight without the edge passes.
@@ -9,7 +9,7 @@ const BITS: usize = 8;
 
 /// Bits of a label: where they begin, and how many bits of a state's hash tell one apart.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bits {
+struct LabelBits {
     first_word: u32,
     log2: u32,
 }
@@ -17,7 +17,7 @@ struct Bits {
 /// A set of bits for each label, small enough to stay in the cache while many states are asked for one label.
 #[derive(Debug)]
 pub(in crate::automaton) struct EdgeFilter {
-    labels: Vec<Bits>,
+    labels: Vec<LabelBits>,
     words: Vec<u64>,
 }
 
@@ -31,12 +31,12 @@ impl EdgeFilter {
             let bits = (count * BITS).next_power_of_two().max(64);
             let first_word = word_count as u32;
             word_count += bits / 64;
-            Bits { first_word, log2: bits.trailing_zeros() }
+            LabelBits { first_word, log2: bits.trailing_zeros() }
         };
         let mut filter = Self { labels: counts.into_iter().map(layout).collect(), words: Vec::new() };
         filter.words.resize(word_count, 0);
         for (parent, label) in labelled(nfa) {
-            let (word, bit) = filter.place(parent, label);
+            let (word, bit) = filter.bit_position(parent, label);
             filter.words[word] |= 1 << bit;
         }
         filter
@@ -44,25 +44,25 @@ impl EdgeFilter {
 
     /// False if no edge with this label leaves the state.
     #[inline]
-    pub(super) fn may_leave(&self, state: StateId, label: LabelId) -> bool {
-        let (word, bit) = self.place(state, label);
+    pub(super) fn may_leave(&self, state: StateId, label: EdgeLabelId) -> bool {
+        let (word, bit) = self.bit_position(state, label);
         self.words[word] >> bit & 1 == 1
     }
 
     #[inline]
-    fn place(&self, state: StateId, label: LabelId) -> (usize, u32) {
-        let Bits { first_word, log2 } = self.labels[label as usize];
+    fn bit_position(&self, state: StateId, label: EdgeLabelId) -> (usize, u32) {
+        let LabelBits { first_word, log2 } = self.labels[label as usize];
         let hash = u64::from(state).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - log2);
         (first_word as usize + (hash as usize >> 6), hash as u32 & 63)
     }
 
     pub(in crate::automaton) fn bytes(&self) -> usize {
-        self.labels.len() * size_of::<Bits>() + self.words.len() * size_of::<u64>()
+        self.labels.len() * size_of::<LabelBits>() + self.words.len() * size_of::<u64>()
     }
 }
 
 /// Where labelled edges leave, and their labels.
-fn labelled(nfa: &Nfa) -> impl Iterator<Item = (StateId, LabelId)> + '_ {
+fn labelled(nfa: &Nfa) -> impl Iterator<Item = (StateId, EdgeLabelId)> + '_ {
     let edges = nfa.states.iter().map(|state| (state.parent, state.incoming));
     edges.filter(|&(_, label)| label > STAR)
 }

@@ -1,14 +1,14 @@
 //! What waits at the states of the automaton: one acceptance in the state itself, or a list.
 
 use super::state::HAS_ATTACHMENT;
-use super::{Item, Nfa, StateId};
+use super::{AcceptItem, Nfa, StateId};
 
 pub(super) const NO_ITEM: u32 = u32::MAX;
 /// In place of a state's list: the query of the only item, an acceptance. In place of an item's number: its state, where
 /// the item was the state's only one when it came.
 const SOLE: u32 = 1 << 31;
 /// In place of the item before: the first of its list, and known by its state.
-const KNOWN_BY_STATE: u32 = u32::MAX - 1;
+const STATE_HELD: u32 = u32::MAX - 1;
 
 /// The number of an item that was its state's only one when it came.
 pub fn sole_item(state: StateId) -> u32 {
@@ -21,11 +21,11 @@ pub fn state_of_sole(item: u32) -> Option<StateId> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ItemEntry {
-    item: Item,
+pub(super) struct AcceptEntry {
+    item: AcceptItem,
     state: StateId,
     next: u32,
-    /// The item before this one in its list; [`NO_ITEM`] or [`KNOWN_BY_STATE`] for the first.
+    /// The item before this one in its list; [`NO_ITEM`] or [`STATE_HELD`] for the first.
     previous: u32,
 }
 
@@ -41,19 +41,19 @@ impl Nfa {
             return Some(head & !SOLE);
         }
         match self.items[head as usize] {
-            ItemEntry { item: Item::Accept(query), previous: KNOWN_BY_STATE, .. } => Some(query),
+            AcceptEntry { item: AcceptItem::Accept(query), previous: STATE_HELD, .. } => Some(query),
             _ => None,
         }
     }
 
     /// Add an item to a state. Returns the item's number for [`Self::remove`].
-    pub fn insert_item(&mut self, state: StateId, item: Item) -> u32 {
+    pub fn insert_item(&mut self, state: StateId, item: AcceptItem) -> u32 {
         self.states[state as usize].begin_use();
         self.version += 1;
         self.note_added(state, item);
         let head = self.states[state as usize].items;
         match item {
-            Item::Accept(query) if head == NO_ITEM && query < NO_ITEM & !SOLE => {
+            AcceptItem::Accept(query) if head == NO_ITEM && query < NO_ITEM & !SOLE => {
                 self.states[state as usize].items = query | SOLE;
                 state | SOLE
             }
@@ -62,16 +62,16 @@ impl Nfa {
     }
 
     /// Put an item on a state's list, as the first, or behind the first where that is known by the state.
-    fn enlist(&mut self, state: StateId, item: Item) -> u32 {
+    fn enlist(&mut self, state: StateId, item: AcceptItem) -> u32 {
         let mut head = self.states[state as usize].items;
         if head != NO_ITEM && head & SOLE != 0 {
-            let item = Item::Accept(head & !SOLE);
-            head = self.new_item(ItemEntry { item, state, next: NO_ITEM, previous: KNOWN_BY_STATE });
+            let item = AcceptItem::Accept(head & !SOLE);
+            head = self.new_item(AcceptEntry { item, state, next: NO_ITEM, previous: STATE_HELD });
             self.states[state as usize].items = head;
         }
-        let behind = head != NO_ITEM && self.items[head as usize].previous == KNOWN_BY_STATE;
+        let behind = head != NO_ITEM && self.items[head as usize].previous == STATE_HELD;
         let (previous, next) = if behind { (head, self.items[head as usize].next) } else { (NO_ITEM, head) };
-        let number = self.new_item(ItemEntry { item, state, next, previous });
+        let number = self.new_item(AcceptEntry { item, state, next, previous });
         if next != NO_ITEM {
             self.items[next as usize].previous = number;
         }
@@ -83,7 +83,7 @@ impl Nfa {
         number
     }
 
-    fn new_item(&mut self, entry: ItemEntry) -> u32 {
+    fn new_item(&mut self, entry: AcceptEntry) -> u32 {
         match self.free_items.pop() {
             Some(number) => {
                 self.items[number as usize] = entry;
@@ -112,13 +112,13 @@ impl Nfa {
 
     /// Take an entry off its list.
     fn delist(&mut self, number: u32) {
-        let ItemEntry { state, next, previous, .. } = self.items[number as usize];
+        let AcceptEntry { state, next, previous, .. } = self.items[number as usize];
         match previous {
-            NO_ITEM | KNOWN_BY_STATE => self.states[state as usize].items = next,
+            NO_ITEM | STATE_HELD => self.states[state as usize].items = next,
             _ => self.items[previous as usize].next = next,
         }
         if next != NO_ITEM {
-            let previous = if previous == KNOWN_BY_STATE { NO_ITEM } else { previous };
+            let previous = if previous == STATE_HELD { NO_ITEM } else { previous };
             self.items[next as usize].previous = previous;
         }
         self.free_items.push(number);
@@ -131,14 +131,14 @@ impl Nfa {
 
     /// The items of a state, in no order.
     #[inline]
-    pub fn items(&self, state: StateId) -> impl Iterator<Item = Item> + '_ {
+    pub fn items(&self, state: StateId) -> impl Iterator<Item = AcceptItem> + '_ {
         let mut next = self.states[state as usize].items;
         std::iter::from_fn(move || {
             if next == NO_ITEM {
                 return None;
             }
             if next & SOLE != 0 {
-                return Some(Item::Accept(std::mem::replace(&mut next, NO_ITEM) & !SOLE));
+                return Some(AcceptItem::Accept(std::mem::replace(&mut next, NO_ITEM) & !SOLE));
             }
             let entry = self.items.get(next as usize)?;
             next = entry.next;
@@ -157,8 +157,8 @@ impl Nfa {
         }
         for item in self.items(state) {
             match item {
-                Item::Accept(query) => accepts.push(query),
-                Item::Twig(_) | Item::Trigger(_) => more = true,
+                AcceptItem::Accept(query) => accepts.push(query),
+                AcceptItem::Twig(_) | AcceptItem::Trigger(_) => more = true,
             }
         }
         more

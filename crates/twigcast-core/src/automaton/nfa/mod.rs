@@ -6,23 +6,23 @@
 
 mod filter;
 mod items;
-pub(crate) mod known;
+pub(crate) mod label_paths;
 mod labels;
 mod state;
 
 use hashbrown::HashTable;
 
 pub(super) use self::filter::EdgeFilter;
-use self::items::{ItemEntry, NO_ITEM};
+use self::items::{AcceptEntry, NO_ITEM};
 pub use self::items::{sole_item, state_of_sole};
-use self::labels::{Label, Labels, Ways};
+use self::labels::{EdgeLabel, EdgeLabels, NameEdges};
 use self::state::{
-    EPSILON, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, HAS_STAR,
-    IS_DESCENDANT, LabelId, NO_EDGE, STAR, State,
+    EPSILON, EdgeLabelId, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES,
+    HAS_STAR, IS_DESCENDANT, NO_EDGE, NfaState, STAR,
 };
-use crate::chunked::Chunked;
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
+use crate::util::chunked::Chunked;
 use crate::vocabulary::Name;
 
 /// Number of an NFA state.
@@ -34,7 +34,7 @@ pub const INITIAL: StateId = 0;
 
 /// What happens where a path accepts. The numbers are indexes into the engine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Item {
+pub enum AcceptItem {
     /// This query matches.
     Accept(u32),
     /// This twig is to be decided on the structure below.
@@ -43,7 +43,7 @@ pub enum Item {
     Trigger(u32),
 }
 
-fn edge_hash(parent: StateId, label: LabelId) -> u64 {
+fn edge_hash(parent: StateId, label: EdgeLabelId) -> u64 {
     let mixed = (u64::from(parent) << 32 | u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 32
 }
@@ -51,17 +51,17 @@ fn edge_hash(parent: StateId, label: LabelId) -> u64 {
 /// The shared NFA.
 #[derive(Clone, Debug)]
 pub struct Nfa {
-    states: Chunked<State>,
-    labels: Labels,
+    states: Chunked<NfaState>,
+    labels: EdgeLabels,
     /// The states that edges lead to, by where the edge comes from and its label.
     edges: HashTable<StateId>,
-    items: Chunked<ItemEntry>,
+    items: Chunked<AcceptEntry>,
     free_items: Vec<u32>,
     free_states: Vec<StateId>,
     /// See [`Self::version`].
     version: u64,
     /// Items added since something was last taken away, the oldest first; but for the first of them.
-    added: Vec<(StateId, Item)>,
+    added: Vec<(StateId, AcceptItem)>,
     /// How many first ones are left out.
     added_before: usize,
     /// Grows whenever `added` begins anew.
@@ -73,7 +73,7 @@ const ADDED_MAX: usize = 1 << 13;
 
 /// How an automaton was at some time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Position {
+pub struct NfaVersion {
     version: u64,
     epoch: u64,
     added: usize,
@@ -89,10 +89,10 @@ impl Nfa {
     /// The automaton of no path.
     pub fn new() -> Self {
         let mut states = Chunked::default();
-        states.push(State::new(NO_STATE, NO_EDGE, 0));
+        states.push(NfaState::new(NO_STATE, NO_EDGE, 0));
         Self {
             states,
-            labels: Labels::default(),
+            labels: EdgeLabels::default(),
             edges: HashTable::new(),
             items: Chunked::default(),
             free_items: Vec::new(),
@@ -110,24 +110,24 @@ impl Nfa {
     }
 
     /// How it is now.
-    pub fn position(&self) -> Position {
-        Position { version: self.version, epoch: self.epoch, added: self.added_before + self.added.len() }
+    pub fn position(&self) -> NfaVersion {
+        NfaVersion { version: self.version, epoch: self.epoch, added: self.added_before + self.added.len() }
     }
 
     /// Has nothing changed since?
-    pub fn is_at(&self, position: Position) -> bool {
+    pub fn is_at(&self, position: NfaVersion) -> bool {
         self.version == position.version
     }
 
     /// The items that were added since, and the states that they wait at; `None` if there were other changes, or too many.
-    pub fn added_since(&self, position: Position) -> Option<&[(StateId, Item)]> {
+    pub fn added_since(&self, position: NfaVersion) -> Option<&[(StateId, AcceptItem)]> {
         if self.epoch != position.epoch {
             return None;
         }
         self.added.get(position.added.checked_sub(self.added_before)?..)
     }
 
-    fn note_added(&mut self, state: StateId, item: Item) {
+    fn note_added(&mut self, state: StateId, item: AcceptItem) {
         if self.added.len() == ADDED_MAX {
             // Who follows often has seen these.
             self.added.drain(..ADDED_MAX / 2);
@@ -154,14 +154,14 @@ impl Nfa {
             + self.labels.bytes()
             + self.edges.capacity() * (size_of::<StateId>() + 1)
             + self.items.bytes()
-            + self.added.capacity() * size_of::<(StateId, Item)>()
+            + self.added.capacity() * size_of::<(StateId, AcceptItem)>()
             + (self.free_items.capacity() + self.free_states.capacity()) * 4
     }
 
-    fn new_state(&mut self, parent: StateId, incoming: LabelId, flags: u32) -> StateId {
+    fn new_state(&mut self, parent: StateId, incoming: EdgeLabelId, flags: u32) -> StateId {
         self.version += 1;
         self.states[parent as usize].begin_use();
-        let state = State::new(parent, incoming, flags);
+        let state = NfaState::new(parent, incoming, flags);
         match self.free_states.pop() {
             Some(id) => {
                 self.states[id as usize] = state;
@@ -192,7 +192,7 @@ impl Nfa {
             }
             self.version += 1;
             self.disturb();
-            self.states[id as usize] = State::new(NO_STATE, NO_EDGE, 0);
+            self.states[id as usize] = NfaState::new(NO_STATE, NO_EDGE, 0);
             self.free_states.push(id);
             id = parent;
         }
@@ -244,15 +244,15 @@ impl Nfa {
     pub fn find_many<'p>(
         &self,
         paths: impl Iterator<Item = &'p [LinearStep]> + Clone,
-        found: &mut Vec<Option<StateId>>,
+        result: &mut Vec<Option<StateId>>,
     ) {
-        found.clear();
-        found.extend(paths.clone().map(|_| Some(INITIAL)));
+        result.clear();
+        result.extend(paths.clone().map(|_| Some(INITIAL)));
         let longest = paths.clone().map(<[LinearStep]>::len).max().unwrap_or(0);
         for depth in 0..longest {
-            for (path, found) in paths.clone().zip(&mut *found) {
-                if let (Some(&step), Some(state)) = (path.get(depth), *found) {
-                    *found = self.after(state, step);
+            for (path, result) in paths.clone().zip(&mut *result) {
+                if let (Some(&step), Some(state)) = (path.get(depth), *result) {
+                    *result = self.after(state, step);
                 }
             }
         }
@@ -264,9 +264,9 @@ impl Nfa {
         let state = if step.descendant { self.descendant(state)? } else { state };
         let label = match step.test {
             NameTest::Any => return self.star(state),
-            NameTest::Name(name) => Label::name(name),
-            NameTest::Namespace(namespace) => Label::namespace(namespace),
-            NameTest::Local(local) => Label::local(local),
+            NameTest::Name(name) => EdgeLabel::name(name),
+            NameTest::Namespace(namespace) => EdgeLabel::namespace(namespace),
+            NameTest::Local(local) => EdgeLabel::local(local),
         };
         if !self.states[state as usize].has(HAS_LABELLED) {
             return None;
@@ -288,7 +288,7 @@ impl Nfa {
 
     /// Where an edge leads.
     #[inline]
-    fn target(&self, from: StateId, label: LabelId) -> Option<StateId> {
+    fn target(&self, from: StateId, label: EdgeLabelId) -> Option<StateId> {
         let leads = |&target: &StateId| {
             let state = &self.states[target as usize];
             state.parent == from && state.incoming == label
@@ -326,9 +326,9 @@ impl Nfa {
     fn edge(&mut self, state: StateId, test: NameTest) -> StateId {
         let (label, flag) = match test {
             NameTest::Any => return self.edge_with(state, STAR, HAS_STAR, 0),
-            NameTest::Name(name) => (Label::name(name), HAS_NAMES),
-            NameTest::Namespace(namespace) => (Label::namespace(namespace), HAS_NAMESPACES),
-            NameTest::Local(local) => (Label::local(local), HAS_LOCALS),
+            NameTest::Name(name) => (EdgeLabel::name(name), HAS_NAMES),
+            NameTest::Namespace(namespace) => (EdgeLabel::namespace(namespace), HAS_NAMESPACES),
+            NameTest::Local(local) => (EdgeLabel::local(local), HAS_LOCALS),
         };
         let label = self.labels.intern(label);
         self.edge_with(state, label, flag, 0)
@@ -336,11 +336,11 @@ impl Nfa {
 
     /// Where the edge with a label leads, which is made if there is none. `flag`: what a state has that such an edge
     /// leaves; `flags`: those of a state that it leads to.
-    fn edge_with(&mut self, state: StateId, label: LabelId, flag: u32, flags: u32) -> StateId {
+    fn edge_with(&mut self, state: StateId, label: EdgeLabelId, flag: u32, flags: u32) -> StateId {
         if self.states[state as usize].has(flag)
-            && let Some(known) = self.target(state, label)
+            && let Some(existing) = self.target(state, label)
         {
-            return known;
+            return existing;
         }
         let new = self.new_state(state, label, flags);
         let states = &self.states;
@@ -356,14 +356,14 @@ impl Nfa {
     /// rules 1 to 4). `target` comes out sorted and without duplicates.
     pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
         target.clear();
-        let ways = self.labels.ways(name);
+        let edges = self.labels.edges_by_name(name);
         for &id in active {
-            self.follow(id, ways, target);
+            self.follow(id, edges, target);
             if self.states[id as usize].has(IS_DESCENDANT) {
                 target.push(id);
             }
             if let Some(descendant) = self.descendant(id) {
-                self.follow(descendant, ways, target);
+                self.follow(descendant, edges, target);
                 target.push(descendant);
             }
         }
@@ -373,14 +373,14 @@ impl Nfa {
 
     /// Rules 1 and 2: the edges of one state that a name takes.
     #[inline]
-    fn follow(&self, id: StateId, ways: Ways, target: &mut Vec<StateId>) {
+    fn follow(&self, id: StateId, edges: NameEdges, target: &mut Vec<StateId>) {
         target.extend(self.star(id));
-        self.follow_labelled(id, ways, None, |next| target.push(next));
+        self.follow_labelled(id, edges, None, |next| target.push(next));
     }
 
     /// The labels that the edges of a name may have.
-    pub(super) fn ways(&self, name: Name) -> Ways {
-        self.labels.ways(name)
+    pub(super) fn edges_by_name(&self, name: Name) -> NameEdges {
+        self.labels.edges_by_name(name)
     }
 
     /// Where the labelled edges of a state lead that a name takes.
@@ -388,12 +388,16 @@ impl Nfa {
     pub(super) fn follow_labelled(
         &self,
         id: StateId,
-        ways: Ways,
+        edges_by_name: NameEdges,
         filter: Option<&EdgeFilter>,
         mut each: impl FnMut(StateId),
     ) {
         let state = &self.states[id as usize];
-        for (flag, label) in [(HAS_NAMES, ways.name), (HAS_NAMESPACES, ways.namespace), (HAS_LOCALS, ways.local)] {
+        for (flag, label) in [
+            (HAS_NAMES, edges_by_name.name),
+            (HAS_NAMESPACES, edges_by_name.namespace),
+            (HAS_LOCALS, edges_by_name.local),
+        ] {
             if label == NO_EDGE || filter.is_some_and(|filter| !filter.may_leave(id, label)) || !state.has(flag) {
                 continue;
             }

@@ -3,26 +3,26 @@
 use super::{NO_ITEM, StateId};
 
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    /// [`NO_ITEM`], an only acceptance marked [`SOLE`], or the head of the state's item list.
+pub(super) struct NfaState {
+    /// [`NO_ITEM`], an only acceptance marked `SOLE`, or the head of the state's item list.
     pub(super) items: u32,
     /// The state that the one edge into this state leaves.
     pub(super) parent: StateId,
     /// How the one edge into this state is labelled: [`NO_EDGE`], [`EPSILON`], [`STAR`] or the number of a label.
-    pub(super) incoming: LabelId,
+    pub(super) incoming: EdgeLabelId,
     /// Flags, and above them uses: items here, attachments, and states right below. A state without any use is taken
     /// out, unless it ever had more than can be counted.
     pub(super) flags_and_uses: u32,
 }
 
 /// Number of an edge's label.
-pub(super) type LabelId = u32;
+pub(super) type EdgeLabelId = u32;
 /// No edge: the initial state, and states that are free.
-pub(super) const NO_EDGE: LabelId = 0;
+pub(super) const NO_EDGE: EdgeLabelId = 0;
 /// The edge that takes no name.
-pub(super) const EPSILON: LabelId = 1;
+pub(super) const EPSILON: EdgeLabelId = 1;
 /// The edge that takes every name.
-pub(super) const STAR: LabelId = 2;
+pub(super) const STAR: EdgeLabelId = 2;
 
 /// The state is a descendant-child: it stays active below whatever activated it.
 pub(super) const IS_DESCENDANT: u32 = 1;
@@ -40,8 +40,8 @@ const ONE_USE: u32 = 128;
 const FLAGS: u32 = ONE_USE - 1;
 const USES_MAX: u32 = !FLAGS;
 
-impl State {
-    pub(super) fn new(parent: StateId, incoming: LabelId, flags: u32) -> Self {
+impl NfaState {
+    pub(super) fn new(parent: StateId, incoming: EdgeLabelId, flags: u32) -> Self {
         Self { items: NO_ITEM, parent, incoming, flags_and_uses: flags }
     }
 

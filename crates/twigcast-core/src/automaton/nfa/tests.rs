@@ -8,7 +8,7 @@ fn step(descendant: bool, test: NameTest) -> LinearStep {
 }
 
 fn name(local: u32) -> Name {
-    Name { namespace: NamespaceId::NONE, local: LocalId(local) }
+    Name { namespace: NamespaceId::NONE, local: LocalId::from_u32(local) }
 }
 
 const A: u32 = 1;
@@ -31,7 +31,7 @@ fn the_published_example_shares_thirteen_states() {
         vec![named(false, A), named(false, B), named(false, C)],
     ];
     let mut nfa = Nfa::new();
-    let items: Vec<u32> = (0..).zip(&queries).map(|(i, path)| insert(&mut nfa, path, Item::Accept(i))).collect();
+    let items: Vec<u32> = (0..).zip(&queries).map(|(i, path)| insert(&mut nfa, path, AcceptItem::Accept(i))).collect();
     assert_eq!(nfa.state_count(), 13);
 
     for path in &queries {
@@ -52,7 +52,7 @@ fn the_published_example_shares_thirteen_states() {
         active = target;
     }
     let mut numbers: Vec<u32> =
-        matched.into_iter().map(|item| if let Item::Accept(n) = item { n } else { 99 }).collect();
+        matched.into_iter().map(|item| if let AcceptItem::Accept(n) = item { n } else { 99 }).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 2, 3, 4, 5, 7]);
 
@@ -60,7 +60,7 @@ fn the_published_example_shares_thirteen_states() {
         nfa.remove(*item);
     }
     assert_eq!(nfa.state_count(), 3);
-    let again = insert(&mut nfa, &queries[2], Item::Accept(2));
+    let again = insert(&mut nfa, &queries[2], AcceptItem::Accept(2));
     assert_eq!(nfa.state_count(), 4);
     nfa.remove(again);
     nfa.remove(items[0]);
@@ -68,7 +68,7 @@ fn the_published_example_shares_thirteen_states() {
     assert!(nfa.edges.is_empty());
 }
 
-fn insert(nfa: &mut Nfa, path: &[LinearStep], item: Item) -> u32 {
+fn insert(nfa: &mut Nfa, path: &[LinearStep], item: AcceptItem) -> u32 {
     let state = nfa.state_of(path);
     nfa.insert_item(state, item)
 }
@@ -79,18 +79,18 @@ fn additions_are_told_to_those_who_follow_often() {
     let mut nfa = Nfa::new();
     let path = [LinearStep { descendant: false, test: NameTest::Any }];
     let (first, mut position) = (nfa.position(), nfa.position());
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for query in 0..3 * ADDED_MAX as u32 {
         let state = nfa.state_of(&path);
-        nfa.insert_item(state, Item::Accept(query));
+        nfa.insert_item(state, AcceptItem::Accept(query));
         if query % 1_000 == 0 {
-            told.extend(nfa.added_since(position).expect("kept").iter().map(|&(_, item)| item));
+            received.extend(nfa.added_since(position).expect("kept").iter().map(|&(_, item)| item));
             position = nfa.position();
         }
     }
-    assert!(told.into_iter().eq((0..=3 * ADDED_MAX as u32 / 1_000 * 1_000).map(Item::Accept)));
+    assert!(received.into_iter().eq((0..=3 * ADDED_MAX as u32 / 1_000 * 1_000).map(AcceptItem::Accept)));
     assert!(nfa.added_since(first).is_none());
-    let item = nfa.insert_item(1, Item::Accept(0));
+    let item = nfa.insert_item(1, AcceptItem::Accept(0));
     nfa.remove(item);
     assert!(nfa.added_since(position).is_none(), "something was taken away");
 }

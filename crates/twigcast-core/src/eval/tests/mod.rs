@@ -13,7 +13,7 @@ use crate::eval::{Context, Evaluator, NodeRef, Value};
 use crate::limits::Limits;
 use crate::query::ast::Expr;
 use crate::query::{Dialect, ParseOptions, Query, parse};
-use crate::scan::{Scanner, Want};
+use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
 /// Prefixes of the queries in these tests.
@@ -25,7 +25,7 @@ fn answer(xml: &str, query: &str) -> String {
     let (evaluator, expr) = (&case.evaluator(), &case.expr);
     match evaluator.value(expr, Context::DOCUMENT).expect(query) {
         Value::Boolean(truth) => truth.to_string(),
-        Value::Number(number) => crate::eval::number::format(number).into_owned(),
+        Value::Number(number) => crate::util::number::format(number).into_owned(),
         Value::String(text) => text.into_owned(),
         Value::Nodes(nodes) => {
             let count = evaluator.count(expr, Context::DOCUMENT).expect(query);
@@ -73,7 +73,7 @@ impl Case {
         };
         let mut document = Document::default();
         Scanner::new()
-            .scan(xml.as_bytes(), &vocabulary, &limits, Want::ALL, &mut document)
+            .scan(xml.as_bytes(), &vocabulary, &limits, RecordOptions::ALL, &mut document)
             .unwrap_or_else(|error| panic!("{xml}: {error}"));
         Self { vocabulary, expr, document, source: xml.to_owned() }
     }

@@ -1,6 +1,6 @@
 //! Reading, writing and rounding numbers.
 
-use crate::eval::number::{format, parse, round};
+use crate::util::number::{format, parse, round};
 
 #[test]
 fn reads_what_the_recommendation_calls_a_number() {

@@ -178,8 +178,8 @@ fn what_is_found_at_once_is_what_is_found_for_each() {
         let mut expected = Vec::new();
         for node in nodes(&case.document) {
             let alone = case.evaluator().condition(condition, node).expect("no budget");
-            let found = at_once.condition(condition, node).expect("no budget");
-            assert_eq!(found, alone, "seed {seed}: {query} of {node:?} in {xml}");
+            let result = at_once.condition(condition, node).expect("no budget");
+            assert_eq!(result, alone, "seed {seed}: {query} of {node:?} in {xml}");
             if alone && matches!(node, NodeRef::Node(1..)) {
                 expected.push(node);
             }

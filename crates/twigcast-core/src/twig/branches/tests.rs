@@ -38,7 +38,7 @@ fn branches_come_and_go() {
         let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
         let mut vocabulary = Vocabulary::new();
         let mut branches = Branches::default();
-        let mut held: Vec<(Expr, All)> = Vec::new();
+        let mut held: Vec<(Expr, BranchConjunction)> = Vec::new();
         let mut widest = 0;
         for _ in 0..400 {
             if random(5) < 2 && !held.is_empty() {
@@ -51,7 +51,7 @@ fn branches_come_and_go() {
             let Expr::Path(path) = normal::normalise(expr) else { panic!("{text} is no path") };
             let expr = Expr::And(path.steps[0].predicates.clone());
             let all = branches.acquire(&expr).expect("a conjunction of paths");
-            widest = widest.max(branches.others(&all).len());
+            widest = widest.max(branches.rest(&all).len());
             held.push((expr, all));
             for (expr, all) in &held {
                 let again = branches.acquire(expr).expect("it was one before");

@@ -1,0 +1,266 @@
+//! What can be told of a query without a message: that it is true of every one, or of none.
+//!
+//! An expression is evaluated on all messages at once, with *abstract values*: a node-set is known by the kinds of nodes
+//! that may be in it, whether one certainly is, and whether more than one can be; a number by a range; truth and text
+//! by themselves or not at all. Each rule holds on every well-formed document, so whatever is told is certain; much that is true is
+//! not found out (whether a path of the query's names exists, for instance, depends on the message alone).
+
+mod conditions;
+mod kinds;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use crate::document::{Document, Message};
+use crate::eval::{self, Evaluator};
+use crate::query::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, Step};
+use crate::query::normal::is_positional;
+use crate::vocabulary::Vocabulary;
+
+use kinds::NodeKinds;
+use values::{AbstractNodes, AbstractNumber, AbstractValue};
+
+/// The truth of an expression in normal form on every message, if it is the same on all of them.
+pub fn truth(expr: &Expr) -> Option<bool> {
+    value(expr, StaticContext { kinds: NodeKinds::DOCUMENT, alone: true }).truth()
+}
+
+/// Where an expression is evaluated.
+#[derive(Clone, Copy)]
+struct StaticContext {
+    /// Kinds that the context node may be of.
+    kinds: NodeKinds,
+    /// The context size is 1.
+    alone: bool,
+}
+
+fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
+    match expr {
+        Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, context)),
+        Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, context)),
+        Expr::Compare { op, left, right } => AbstractValue::Boolean(compare(*op, left, right, context)),
+        Expr::Arithmetic { op, left, right } => arithmetic(*op, value(left, context), value(right, context)),
+        Expr::Negate(operand) => match value(operand, context) {
+            AbstractValue::Number(AbstractNumber::Is(number)) => AbstractValue::Number(AbstractNumber::Is(-number)),
+            _ => AbstractValue::Number(AbstractNumber::ANY),
+        },
+        Expr::Union(members) => union(members, context),
+        Expr::Path(path) => self::path(path, context),
+        Expr::Number(number) => AbstractValue::Number(AbstractNumber::Is(*number)),
+        Expr::Literal(text) => AbstractValue::Text(Some((&**text).into())),
+        Expr::Call { function, arguments } => call(*function, arguments, context),
+    }
+}
+
+fn union<'e>(members: &[Expr], context: StaticContext) -> AbstractValue<'e> {
+    let mut nodes = AbstractNodes::NONE;
+    for member in members {
+        match value(member, context) {
+            AbstractValue::Nodes(more) => {
+                nodes.single = (nodes.is_none() && more.single) || (more.is_none() && nodes.single);
+                nodes.kinds = nodes.kinds | more.kinds;
+                nodes.sure = if nodes.is_sure() { nodes.sure } else { more.sure };
+            }
+            _ => return AbstractValue::Nodes(AbstractNodes::ANY),
+        }
+    }
+    AbstractValue::Nodes(nodes)
+}
+
+// Paths ---------------------------------------------------------------------------------------------------------------
+
+fn path<'e>(path: &'e Path, context: StaticContext) -> AbstractValue<'e> {
+    let mut nodes = match &path.start {
+        PathStart::Root => AbstractNodes::one(NodeKinds::DOCUMENT),
+        PathStart::Context => AbstractNodes::one(context.kinds),
+        PathStart::Variable(_) if path.steps.is_empty() => return AbstractValue::Unknown,
+        PathStart::Variable(_) => AbstractNodes::ANY,
+        PathStart::Filter { primary, predicates } => match value(primary, context) {
+            AbstractValue::Nodes(nodes) => filtered(nodes, predicates),
+            other if path.steps.is_empty() && predicates.is_empty() => return other,
+            _ => AbstractNodes::ANY,
+        },
+    };
+    for step in &path.steps {
+        if nodes.is_none() {
+            break;
+        }
+        nodes = walk(nodes, step);
+    }
+    AbstractValue::Nodes(nodes)
+}
+
+fn walk(from: AbstractNodes, step: &Step) -> AbstractNodes {
+    let kinds = kinds::reached(from.kinds, step.axis, &step.test);
+    let each = AbstractNodes {
+        kinds,
+        sure: kinds::certain(from.sure, step.axis, &step.test),
+        single: kinds::is_single(from.kinds, step.axis, &step.test),
+    };
+    let kept = filtered(each, &step.predicates);
+    AbstractNodes { single: from.single && kept.single, ..kept }
+}
+
+/// The nodes that pass all predicates.
+fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
+    let all_nodes = StaticContext { kinds: nodes.kinds, alone: nodes.single };
+    for predicate in predicates {
+        if nodes.is_none() {
+            return AbstractNodes::NONE;
+        }
+        match value(predicate, StaticContext { kinds: nodes.kinds, alone: nodes.single }).truth() {
+            Some(true) => {}
+            Some(false) => return AbstractNodes::NONE,
+            None => {
+                if !keeps_one(predicate) {
+                    nodes.sure = NodeKinds::NONE;
+                }
+                nodes.single |= is_position(predicate);
+            }
+        }
+    }
+    let non_positional = || predicates.iter().filter(|predicate| !is_positional(predicate));
+    if predicates.len() > 1 && conditions::exclude_each_other(non_positional(), all_nodes) {
+        AbstractNodes::NONE
+    } else {
+        nodes
+    }
+}
+
+/// Is the predicate true of one node of whatever there is: the first, or the last?
+fn keeps_one(predicate: &Expr) -> bool {
+    let Expr::Compare { op: CompareOp::Equal, left, right } = predicate else { return false };
+    let is_one = |expr: &Expr| matches!(expr, Expr::Number(number) if *number == 1.0);
+    let call = |expr: &Expr| match expr {
+        Expr::Call { function: function @ (Function::Position | Function::Last), .. } => Some(*function),
+        _ => None,
+    };
+    match (call(left), call(right)) {
+        (Some(Function::Position), None) => is_one(right),
+        (None, Some(Function::Position)) => is_one(left),
+        (Some(one), Some(other)) => one != other,
+        _ => false,
+    }
+}
+
+/// Is the predicate true of one node at most: that at a fixed position, or the last?
+fn is_position(predicate: &Expr) -> bool {
+    let Expr::Compare { op: CompareOp::Equal, left, right } = predicate else { return false };
+    let is_position = |expr: &Expr| matches!(expr, Expr::Call { function: Function::Position, .. });
+    let is_fixed = |expr: &Expr| matches!(expr, Expr::Number(_) | Expr::Call { function: Function::Last, .. });
+    (is_position(left) && is_fixed(right)) || (is_fixed(left) && is_position(right))
+}
+
+// Comparisons and arithmetic ------------------------------------------------------------------------------------------
+
+fn compare(op: CompareOp, left: &Expr, right: &Expr, context: StaticContext) -> Option<bool> {
+    if let (Expr::Call { function: one, .. }, Expr::Call { function: other, .. }) = (left, right) {
+        match (one, other) {
+            (Function::Position, Function::Last) => return within_size(op),
+            (Function::Last, Function::Position) => return within_size(op.flipped()),
+            _ => {}
+        }
+    }
+    let (left, right) = (value(left, context), value(right, context));
+    let is_boolean = |value: &AbstractValue<'_>| matches!(value, AbstractValue::Boolean(_));
+    match (&left, &right) {
+        (AbstractValue::Unknown, _) | (_, AbstractValue::Unknown) => None,
+        _ if is_boolean(&left) || is_boolean(&right) => compare_truths(op, &left, &right),
+        // With a node-set, a comparison asks for a node of which it is true.
+        (AbstractValue::Nodes(nodes), other) | (other, AbstractValue::Nodes(nodes)) => {
+            (nodes.is_none() || other.is_none() || never_holds(op, other)).then_some(false)
+        }
+        _ => match (left.constant(), right.constant()) {
+            (Some(a), Some(b)) => folded(Expr::Compare { op, left: Box::new(a), right: Box::new(b) }).truth(),
+            _ if never_holds(op, &left) || never_holds(op, &right) => Some(false),
+            _ => match (left, right) {
+                (AbstractValue::Number(a), AbstractValue::Number(b)) => a.compare(op, b),
+                _ => None,
+            },
+        },
+    }
+}
+
+/// A position compared with the size.
+fn within_size(op: CompareOp) -> Option<bool> {
+    match op {
+        CompareOp::LessOrEqual => Some(true),
+        CompareOp::Greater => Some(false),
+        _ => None,
+    }
+}
+
+/// A comparison with a boolean: of truths, or of these as numbers.
+fn compare_truths(op: CompareOp, left: &AbstractValue<'_>, right: &AbstractValue<'_>) -> Option<bool> {
+    let ordered = !matches!(op, CompareOp::Equal | CompareOp::NotEqual);
+    let is_scalar = |value: &AbstractValue<'_>| matches!(value, AbstractValue::Number(_) | AbstractValue::Text(_));
+    if ordered && (is_scalar(left) || is_scalar(right)) {
+        return (never_holds(op, left) || never_holds(op, right)).then_some(false);
+    }
+    Some(op.holds(left.truth()?.into(), right.truth()?.into()))
+}
+
+/// Is a comparison false whatever the other operand (no boolean, if it is for equality) is? Nothing is equal to NaN,
+/// less or greater; and a text that is no number becomes that in a comparison by size.
+fn never_holds(op: CompareOp, operand: &AbstractValue<'_>) -> bool {
+    match (op, operand) {
+        (CompareOp::NotEqual, _) => false,
+        (_, AbstractValue::Number(AbstractNumber::Is(number))) => number.is_nan(),
+        (CompareOp::Equal, _) => false,
+        (_, AbstractValue::Text(Some(text))) => crate::util::number::parse(text).is_nan(),
+        _ => false,
+    }
+}
+
+fn arithmetic<'e>(op: ArithmeticOp, left: AbstractValue<'e>, right: AbstractValue<'e>) -> AbstractValue<'e> {
+    match (left.constant(), right.constant()) {
+        (Some(a), Some(b)) => folded(Expr::Arithmetic { op, left: Box::new(a), right: Box::new(b) }),
+        _ => AbstractValue::Number(AbstractNumber::ANY),
+    }
+}
+
+// Functions -----------------------------------------------------------------------------------------------------------
+
+fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -> AbstractValue<'e> {
+    let values: Vec<AbstractValue<'e>> = arguments.iter().map(|argument| value(argument, context)).collect();
+    let size = AbstractNumber::counted(1.0, if context.alone { 1.0 } else { f64::INFINITY });
+    match (function, &values[..]) {
+        (Function::True, _) => return AbstractValue::Boolean(Some(true)),
+        (Function::False, _) => return AbstractValue::Boolean(Some(false)),
+        (Function::Boolean, [argument]) => return AbstractValue::Boolean(argument.truth()),
+        (Function::Not, [argument]) => return AbstractValue::Boolean(argument.truth().map(|truth| !truth)),
+        (Function::Position | Function::Last, _) => return AbstractValue::Number(size),
+        (Function::Count, [AbstractValue::Nodes(nodes)]) => return AbstractValue::Number(nodes.count()),
+        (Function::Sum, [AbstractValue::Nodes(nodes)]) if nodes.is_none() => {
+            return AbstractValue::Number(AbstractNumber::Is(0.0));
+        }
+        // Both ask the message, whatever the argument.
+        (Function::Lang, _) => return AbstractValue::Boolean(None),
+        (Function::Id, _) => {
+            return AbstractValue::Nodes(AbstractNodes { kinds: NodeKinds::ELEMENT, ..AbstractNodes::ANY });
+        }
+        (Function::Contains | Function::StartsWith, [_, part]) if part.is_empty_text() => {
+            return AbstractValue::Boolean(Some(true));
+        }
+        _ => {}
+    }
+    let constants: Option<Vec<Expr>> = values.iter().map(AbstractValue::constant).collect();
+    match constants {
+        Some(arguments) if !values.is_empty() => folded(Expr::Call { function, arguments }),
+        _ if function == Function::StringLength => AbstractValue::Number(AbstractNumber::counted(0.0, f64::INFINITY)),
+        _ => AbstractValue::unknown(function.result_type()),
+    }
+}
+
+/// The value of an expression of constants, from the evaluator itself.
+fn folded<'e>(expr: Expr) -> AbstractValue<'e> {
+    // Constants look at no node.
+    let (document, vocabulary) = (Document::default(), Vocabulary::new());
+    let evaluator = Evaluator::new(Message { source: b"", document: &document }, &vocabulary, &[]);
+    match evaluator.value(&expr, eval::Context::DOCUMENT) {
+        Ok(eval::Value::Boolean(truth)) => AbstractValue::Boolean(Some(truth)),
+        Ok(eval::Value::Number(number)) => AbstractValue::Number(AbstractNumber::Is(number)),
+        Ok(eval::Value::String(text)) => AbstractValue::Text(Some(text.into_owned().into())),
+        Ok(eval::Value::Nodes(_)) | Err(_) => AbstractValue::unknown(expr.static_type(&[])),
+    }
+}

@@ -1,0 +1,168 @@
+//! Abstract values: what is known of a value on all messages.
+
+use std::borrow::Cow;
+
+use crate::query::ast::{CompareOp, Expr, Function};
+use crate::query::functions::ExprType;
+use crate::util::number;
+
+use super::kinds::NodeKinds;
+
+/// What is known of a node-set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct AbstractNodes {
+    /// Kinds that nodes in it may be of; none: it is empty.
+    pub kinds: NodeKinds,
+    /// There certainly is a node of one of these kinds; none: perhaps there is no node.
+    pub sure: NodeKinds,
+    /// There certainly is no more than one.
+    pub single: bool,
+}
+
+impl AbstractNodes {
+    pub const NONE: Self = Self { kinds: NodeKinds::NONE, sure: NodeKinds::NONE, single: true };
+    pub const ANY: Self = Self { kinds: NodeKinds::ALL, sure: NodeKinds::NONE, single: false };
+
+    /// One node of one of these kinds.
+    pub fn one(kinds: NodeKinds) -> Self {
+        Self { kinds, sure: kinds, single: true }
+    }
+
+    /// Is there certainly a node?
+    pub fn is_sure(self) -> bool {
+        self.sure != NodeKinds::NONE
+    }
+
+    /// Is it certainly empty?
+    pub fn is_none(self) -> bool {
+        self.kinds == NodeKinds::NONE
+    }
+
+    pub fn count(self) -> AbstractNumber {
+        let most = match (self.is_none(), self.single) {
+            (true, _) => 0.0,
+            (false, true) => 1.0,
+            (false, false) => f64::INFINITY,
+        };
+        AbstractNumber::counted(if self.is_sure() { 1.0 } else { 0.0 }, most)
+    }
+}
+
+/// What is known of a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum AbstractNumber {
+    /// The number.
+    Is(f64),
+    /// A whole number, not NaN, from the first bound to the second.
+    Whole(f64, f64),
+    /// Nothing.
+    Any,
+}
+
+impl AbstractNumber {
+    pub const ANY: Self = Self::Any;
+
+    /// A number of things, so many at least and at most.
+    pub fn counted(least: f64, most: f64) -> Self {
+        if least == most { Self::Is(least) } else { Self::Whole(least, most) }
+    }
+
+    fn bounds(self) -> Option<(f64, f64)> {
+        match self {
+            Self::Is(number) if !number.is_nan() => Some((number, number)),
+            Self::Whole(least, most) => Some((least, most)),
+            _ => None,
+        }
+    }
+
+    fn is_fraction(self) -> bool {
+        matches!(self, Self::Is(number) if number.fract() != 0.0)
+    }
+
+    /// A comparison with another number.
+    pub fn compare(self, op: CompareOp, other: Self) -> Option<bool> {
+        let ((least, most), (other_least, other_most)) = (self.bounds()?, other.bounds()?);
+        match op {
+            CompareOp::Equal => {
+                let apart = most < other_least || other_most < least;
+                let unlike = matches!((self, other), (Self::Whole(..), Self::Is(_)) if other.is_fraction())
+                    || matches!((self, other), (Self::Is(_), Self::Whole(..)) if self.is_fraction());
+                (apart || unlike).then_some(false)
+            }
+            CompareOp::NotEqual => self.compare(CompareOp::Equal, other).map(|truth| !truth),
+            CompareOp::Less if most < other_least => Some(true),
+            CompareOp::Less if least >= other_most => Some(false),
+            CompareOp::LessOrEqual if most <= other_least => Some(true),
+            CompareOp::LessOrEqual if least > other_most => Some(false),
+            CompareOp::Greater => other.compare(CompareOp::Less, self),
+            CompareOp::GreaterOrEqual => other.compare(CompareOp::LessOrEqual, self),
+            CompareOp::Less | CompareOp::LessOrEqual => None,
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum AbstractValue<'e> {
+    Nodes(AbstractNodes),
+    Boolean(Option<bool>),
+    Number(AbstractNumber),
+    Text(Option<Cow<'e, str>>),
+    /// Of a variable, not even the type.
+    Unknown,
+}
+
+impl AbstractValue<'_> {
+    /// A value of which no more than the type is known.
+    pub fn unknown(of: ExprType) -> Self {
+        match of {
+            ExprType::NodeSet => AbstractValue::Nodes(AbstractNodes::ANY),
+            ExprType::Boolean => AbstractValue::Boolean(None),
+            ExprType::Number => AbstractValue::Number(AbstractNumber::ANY),
+            ExprType::String => AbstractValue::Text(None),
+        }
+    }
+
+    /// What `boolean()` makes of it.
+    pub fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Nodes(nodes) if nodes.is_none() => Some(false),
+            Self::Nodes(nodes) => nodes.is_sure().then_some(true),
+            Self::Boolean(truth) => *truth,
+            Self::Number(AbstractNumber::Is(number)) => Some(*number != 0.0 && !number.is_nan()),
+            Self::Number(AbstractNumber::Whole(least, _)) => (*least > 0.0).then_some(true),
+            Self::Text(Some(text)) => Some(!text.is_empty()),
+            Self::Number(AbstractNumber::Any) | Self::Text(None) | Self::Unknown => None,
+        }
+    }
+
+    /// A node-set that is certainly empty.
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::Nodes(nodes) if nodes.is_none())
+    }
+
+    pub fn is_empty_text(&self) -> bool {
+        matches!(self, Self::Text(Some(text)) if text.is_empty())
+    }
+
+    /// The value as an expression, where it is known.
+    pub fn constant(&self) -> Option<Expr> {
+        Some(match self {
+            Self::Number(AbstractNumber::Is(number)) => Expr::Number(*number),
+            Self::Text(Some(text)) => Expr::Literal(text.as_ref().into()),
+            Self::Boolean(Some(truth)) => {
+                Expr::Call { function: if *truth { Function::True } else { Function::False }, arguments: Vec::new() }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The value as a number, where it is a known text or number.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(AbstractNumber::Is(number)) => Some(*number),
+            Self::Text(Some(text)) => Some(number::parse(text)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! Keys: what the values of an element and its ancestors let through at a state of the automaton.
+
+use super::lookups::LookupRequest;
+use super::satisfied_atoms::append_keys;
+use super::{Decisions, MessageRun};
+use crate::automaton::nfa::StateId;
+use crate::document::NodeId;
+use crate::engine::query_index::PathIndex;
+use crate::plan::Distance;
+use crate::predicate::held::HeldConditions;
+use crate::predicate::packed::{self, AtomId, PackedCondition};
+use crate::predicate::trigger_table::TriggerTable;
+use crate::predicate::waiters::{MultiConditionWaiters, WaitList, Waiter};
+use crate::twig::branches::BranchId;
+use crate::twig::shapes::{NO_SHAPE, ShapeId};
+
+/// Up to this number, what waits for keys of ancestors is kept for siblings; in a deep message there may be far more.
+const ABOVE_MAX: usize = 1 << 18;
+
+/// What ancestors say to a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AncestorConditions {
+    /// Range in [`Decisions::above`].
+    start: u32,
+    end: u32,
+}
+
+/// How far it is known at the element in hand which further keys hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FurtherConditions {
+    /// Comparisons and negations aside, those hold of which [`HeldConditions`] says so.
+    Known,
+    /// No others hold, and perhaps not all of them.
+    Bounded,
+    /// Nothing is known.
+    Unknown,
+}
+
+impl Decisions {
+    /// Accept the queries of a list of which nothing else is asked.
+    fn accept(&mut self, list: WaitList<'_>) {
+        if self.refuted.is_blank() {
+            list.satisfied().for_each(|query| self.matched.insert(query));
+        } else {
+            let refuted = &self.refuted;
+            list.satisfied().filter(|&query| !refuted.contains(query)).for_each(|query| self.matched.insert(query));
+        }
+    }
+
+    /// Decide those that ask for nothing but a further key.
+    fn accept_also(&mut self, others: &mut MultiConditionWaiters<'_>) {
+        let Self { matched, refuted, levels, .. } = self;
+        let keys = levels.keys();
+        if refuted.is_blank() {
+            while let Some((query, also)) = others.next_also() {
+                matched.insert_if(query, keys.hold(also));
+            }
+        } else {
+            while let Some((query, also)) = others.next_also() {
+                matched.insert_if(query, keys.hold(also) && !refuted.contains(query));
+            }
+        }
+    }
+}
+
+impl MessageRun<'_, '_> {
+    /// Test the triggers whose key some value of the element, or of an ancestor at the right distance, satisfies. `asked`:
+    /// what [`Self::look_up`] found for the element.
+    pub(super) fn decide_keyed(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        asked: LookupRequest<'_>,
+    ) {
+        let uses_lookups = !keyed.distances().union(keyed.comparisons()).is_own();
+        if !uses_lookups && asked.is_empty() {
+            return;
+        }
+        let shape_list = asked.shape_list.or_else(|| self.narrow(node, keyed, asked));
+        if !uses_lookups && let Some(start) = shape_list {
+            let list = self.narrowed.get(start);
+            if list.multi_condition.is_empty() {
+                return decisions.accept(list);
+            }
+        }
+        let asked = LookupRequest { shape_list, ..asked };
+        let further = self.further(decisions, node, keyed);
+        self.decide_conditions(decisions, node, keyed, asked, further);
+        if uses_lookups {
+            self.decide_with_ancestors(decisions, node, keyed, further);
+        }
+    }
+
+    /// Find out which further keys of a table hold at an element.
+    fn further(&self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) -> FurtherConditions {
+        if keyed.also_distances().is_empty() {
+            return FurtherConditions::Known;
+        }
+        match self.fill_levels(decisions, node, keyed) {
+            false => FurtherConditions::Unknown,
+            true if decisions.levels.is_exact() => FurtherConditions::Known,
+            true => FurtherConditions::Bounded,
+        }
+    }
+
+    /// The rest of [`Self::decide_keyed`] where ancestors have keys to be looked up.
+    fn decide_with_ancestors(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        further: FurtherConditions,
+    ) {
+        self.move_to(decisions, node);
+        let site = (std::ptr::from_ref(keyed) as usize, self.message.document.nodes[node as usize].parent);
+        if let Some(&range) = decisions.above_range.get(&site) {
+            for index in range.start..range.end {
+                let entry = decisions.above[index as usize];
+                if may_pass(&entry, further, decisions.levels.keys()) {
+                    self.test_waiting(decisions, node, entry, further);
+                }
+            }
+            return;
+        }
+        let start = decisions.above.len() as u32;
+        self.decide_ancestor_conditions(decisions, node, keyed, further);
+        let end = decisions.above.len() as u32;
+        if decisions.above.len() <= ABOVE_MAX {
+            decisions.above_range.insert(site, AncestorConditions { start, end });
+        } else {
+            decisions.above.truncate(start as usize);
+        }
+    }
+
+    /// Let through what waits for keys that ancestors satisfy, and note what may hold at a sibling.
+    fn decide_ancestor_conditions(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        further: FurtherConditions,
+    ) {
+        let mut asked_above = std::mem::take(&mut decisions.ancestor_conditions);
+        asked_above.clear();
+        self.keys_above(decisions, keyed, &mut asked_above);
+        keyed.select(&mut asked_above);
+        for position in &asked_above {
+            let list = keyed.get(position);
+            decisions.accept(list);
+            for entry in list.multi_condition {
+                if may_pass(&entry, further, decisions.levels.keys()) {
+                    self.test_waiting(decisions, node, entry, further);
+                }
+                if !decisions.is_decided(entry.query) && may_hold_at_sibling(decisions, entry, further) {
+                    decisions.above.push(entry);
+                }
+            }
+        }
+        decisions.ancestor_conditions = asked_above;
+    }
+
+    /// Append the keys of a table that ancestors satisfy.
+    fn keys_above(&self, decisions: &mut Decisions, keyed: &TriggerTable, keys: &mut Vec<PackedCondition>) {
+        let level = decisions.ancestors.level() as usize;
+        for (up, prefix) in keyed.distances().above(level) {
+            let Some(element) = decisions.ancestors.above(up) else { continue };
+            let atoms = self.attribute_atoms(decisions, element);
+            append_keys(&[prefix], decisions.attribute_atoms.of(atoms), keys);
+        }
+        if let Some(prefix) = keyed.distances().any() {
+            self.gather_attributes(decisions);
+            decisions.ancestors.append_gathered(false, prefix, keys);
+        }
+        for (up, prefix) in keyed.comparisons().above(level) {
+            let Some(element) = decisions.ancestors.above(up) else { continue };
+            self.append_comparisons(decisions, element, &[prefix], keys);
+        }
+        if let Some(prefix) = keyed.comparisons().any() {
+            self.gather_comparisons(decisions);
+            decisions.ancestors.append_gathered(true, prefix, keys);
+        }
+    }
+
+    /// Gather the attribute atoms of all ancestors of the element in hand, comparisons excepted.
+    fn gather_attributes(&self, decisions: &mut Decisions) {
+        for level in decisions.ancestors.not_gathered(false) {
+            let Some(element) = decisions.ancestors.at(level) else { return };
+            let atoms = self.attribute_atoms(decisions, element);
+            let Decisions { ancestors, attribute_atoms, .. } = decisions;
+            ancestors.gather(false, level, attribute_atoms.of(atoms));
+        }
+    }
+
+    /// Gather the comparisons that attributes of ancestors of the element in hand satisfy.
+    fn gather_comparisons(&self, decisions: &mut Decisions) {
+        for level in decisions.ancestors.not_gathered(true) {
+            let Some(element) = decisions.ancestors.at(level) else { return };
+            self.compare_attributes(decisions, element);
+            let Decisions { ancestors, compared_atoms, .. } = decisions;
+            ancestors.gather(true, level, compared_atoms);
+        }
+    }
+
+    /// Let through what waits for the keys that an element has.
+    fn decide_conditions(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        keyed: &TriggerTable,
+        asked: LookupRequest<'_>,
+        further: FurtherConditions,
+    ) {
+        if let Some(start) = asked.shape_list {
+            let mut list = self.narrowed.get(start);
+            if further == FurtherConditions::Known {
+                decisions.accept(list);
+                decisions.accept_also(&mut list.multi_condition);
+                if list.multi_condition.is_empty() {
+                    return;
+                }
+            }
+            // Lent out while the rest is at work.
+            let narrowed = std::mem::take(self.narrowed);
+            self.decide_list(decisions, node, narrowed.get(start), further);
+            *self.narrowed = narrowed;
+            return;
+        }
+        for position in asked.positions {
+            self.decide_list(decisions, node, keyed.get(position), further);
+        }
+    }
+
+    /// Let through what waits for a key that an element has.
+    fn decide_list(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        mut list: WaitList<'_>,
+        further: FurtherConditions,
+    ) {
+        decisions.accept(list);
+        // Those come first that ask for a single thing; where queries came one by one, they are not in order.
+        loop {
+            let before = list.multi_condition;
+            self.accept_below(decisions, node, &mut list.multi_condition);
+            if further == FurtherConditions::Known {
+                decisions.accept_also(&mut list.multi_condition);
+            }
+            if list.multi_condition.is_as_long_as(&before) {
+                break;
+            }
+        }
+        for entry in list.multi_condition {
+            if may_pass(&entry, further, decisions.levels.keys()) {
+                self.test_waiting(decisions, node, entry, further);
+            }
+        }
+    }
+
+    /// What is left at an element of what waits for its keys, to be remembered from now on; `None` if it is to be gone
+    /// through as it is.
+    fn narrow(&mut self, node: NodeId, keyed: &TriggerTable, asked: LookupRequest<'_>) -> Option<u32> {
+        if asked.is_empty() || !keyed.asks_branches() || self.narrowed.bytes() >= self.budget / 4 {
+            return None;
+        }
+        let shape = self.decided_shape(node)?;
+        let Self { narrowed, satisfied, shapes, population, .. } = self;
+        narrowed.insert((keyed, asked.keys, shape), asked.positions, |branch| {
+            satisfied.take_in_hand(shapes, population.branches.bound(), shape);
+            satisfied.holds(branch)
+        })
+    }
+
+    /// The shape of an element, if what holds there is known.
+    #[inline]
+    pub(super) fn decided_shape(&self, element: NodeId) -> Option<ShapeId> {
+        let shape = *self.shape_of.get(element as usize)?;
+        (shape != NO_SHAPE && self.satisfied.is_decided(shape)).then_some(shape)
+    }
+
+    /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
+    fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut MultiConditionWaiters<'_>) {
+        let Some((query, branch)) = others.next_below() else { return };
+        if !self.take_in_hand(node) {
+            self.test_below(decisions, node, query, branch);
+            while let Some((query, branch)) = others.next_below() {
+                self.test_below(decisions, node, query, branch);
+            }
+            return;
+        }
+        let Decisions { matched, refuted, .. } = decisions;
+        matched.insert_if(query, self.satisfied.holds(branch) && !refuted.contains(query));
+        if refuted.is_blank() {
+            while let Some((query, branch)) = others.next_below() {
+                matched.insert_if(query, self.satisfied.holds(branch));
+            }
+        } else {
+            while let Some((query, branch)) = others.next_below() {
+                matched.insert_if(query, self.satisfied.holds(branch) && !refuted.contains(query));
+            }
+        }
+    }
+
+    #[cold]
+    fn test_below(&mut self, decisions: &mut Decisions, node: NodeId, query: u32, branch: BranchId) {
+        if !decisions.is_decided(query) && self.branch_holds(decisions, node, branch, query) {
+            decisions.matched.insert(query);
+        }
+    }
+
+    pub(super) fn decide_trigger_table(
+        &mut self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        paths: &PathIndex,
+        state: StateId,
+    ) {
+        if let Some(table) = paths.trigger_tables.get(&state) {
+            self.decide_alone(decisions, node, table);
+        }
+    }
+
+    /// [`Self::decide_keyed`] for one element, with what waits there looked up now.
+    pub(super) fn decide_alone(&mut self, decisions: &mut Decisions, node: NodeId, keyed: &TriggerTable) {
+        let mut lookups = std::mem::take(&mut decisions.lookups);
+        self.look_up(decisions, std::iter::once((node, keyed)), &mut lookups);
+        self.decide_keyed(decisions, node, keyed, lookups.request(0));
+        decisions.lookups = lookups;
+    }
+
+    /// Test what waits for a key that holds, of which [`may_pass`] says that it may be more.
+    fn test_waiting(&mut self, decisions: &mut Decisions, node: NodeId, entry: Waiter, further: FurtherConditions) {
+        if decisions.is_decided(entry.query) {
+            return;
+        }
+        if entry.below.is_some_and(|branch| !self.branch_holds(decisions, node, branch.get(), entry.query)) {
+            return;
+        }
+        if let Some(also) = entry.also
+            && (further != FurtherConditions::Known || packed::is_comparison(also.get()))
+            && !self.further_key_holds(decisions, node, also.get(), entry.query)
+        {
+            return;
+        }
+        match entry.trigger {
+            None => decisions.matched.insert(entry.query),
+            Some(trigger) => self.test(decisions, node, trigger),
+        }
+    }
+
+    fn further_key_holds(&self, decisions: &mut Decisions, node: NodeId, key: PackedCondition, query: u32) -> bool {
+        let (distance, atom) = packed::unpack(key);
+        if packed::is_content(key) {
+            if !self.may_read_values(decisions) {
+                self.fail_for_values(decisions, query);
+                return false;
+            }
+            if packed::is_comparison(atom) {
+                return self.attribute_holds(decisions, node, atom);
+            }
+            let atoms = self.content_atoms(decisions, node);
+            return decisions.content_atoms.of(atoms).contains(&atom);
+        }
+        if distance == Distance::Any {
+            return self.any_satisfies(decisions, node, atom);
+        }
+        let Some(element) = self.at(decisions, node, distance) else { return false };
+        self.attribute_holds(decisions, element, atom)
+    }
+
+    /// Take an element's shape in hand, if what holds there is known.
+    #[inline]
+    fn take_in_hand(&mut self, element: NodeId) -> bool {
+        let Some(shape) = self.decided_shape(element) else { return false };
+        self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        true
+    }
+
+    /// Does a branch hold at an element? A query for which that is too expensive to find out fails.
+    #[inline]
+    pub(super) fn branch_holds(
+        &mut self,
+        decisions: &mut Decisions,
+        element: NodeId,
+        branch: BranchId,
+        query: u32,
+    ) -> bool {
+        if self.take_in_hand(element) {
+            return self.satisfied.holds(branch);
+        }
+        self.evaluator.resume(query);
+        let holds = self.population.branches.holds_at(&self.evaluator, element, branch);
+        holds.unwrap_or_else(|error| {
+            decisions.fail(query, error);
+            false
+        })
+    }
+
+    /// Does an element satisfy an atom about attributes, or a comparison?
+    fn attribute_holds(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId) -> bool {
+        if packed::is_comparison(atom) {
+            return self.population.atoms.comparison_holds(self.message, element, atom, &mut decisions.values_read);
+        }
+        let atoms = self.attribute_atoms(decisions, element);
+        decisions.attribute_atoms.of(atoms).contains(&atom)
+    }
+
+    /// The element at a known distance from another.
+    pub(super) fn at(&self, decisions: &mut Decisions, node: NodeId, distance: Distance) -> Option<NodeId> {
+        if distance == Distance::Up(0) {
+            return Some(node);
+        }
+        self.move_to(decisions, node);
+        match distance {
+            Distance::Up(levels) => decisions.ancestors.above(usize::from(levels)),
+            Distance::Level(level) => decisions.ancestors.at(u32::from(level)),
+            Distance::Any => None,
+        }
+    }
+
+    /// Let an element be the one in hand.
+    pub(super) fn move_to(&self, decisions: &mut Decisions, node: NodeId) {
+        decisions.ancestors.move_to(&self.message.document.nodes, node);
+    }
+
+    /// Does the element at a distance satisfy an atom? A query for which that is too expensive to find out fails.
+    pub(super) fn satisfies(
+        &self,
+        decisions: &mut Decisions,
+        node: NodeId,
+        (distance, atom): (Distance, AtomId),
+        query: u32,
+    ) -> bool {
+        if distance == Distance::Any {
+            return self.any_satisfies(decisions, node, atom);
+        }
+        let Some(element) = self.at(decisions, node, distance) else { return false };
+        self.has_atom(decisions, element, atom, query)
+    }
+
+    /// Does an element satisfy an atom?
+    fn has_atom(&self, decisions: &mut Decisions, element: NodeId, atom: AtomId, query: u32) -> bool {
+        let is_content = self.population.atoms.is_content(atom);
+        if is_content && !self.may_read_values(decisions) {
+            self.fail_for_values(decisions, query);
+            return false;
+        }
+        if is_content && !packed::is_comparison(atom) {
+            let atoms = self.content_atoms(decisions, element);
+            return decisions.content_atoms.of(atoms).contains(&atom);
+        }
+        self.attribute_holds(decisions, element, atom)
+    }
+
+    /// Does an element or any ancestor satisfy an atom about attributes?
+    pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
+        self.move_to(decisions, node);
+        let (mut level, checked) = decisions.ancestors.satisfying(atom);
+        if level == 0 {
+            let last = decisions.ancestors.level();
+            for next in checked + 1..=last {
+                let Some(element) = decisions.ancestors.at(next) else { break };
+                decisions.ancestors.ancestor_checks += 1;
+                if self.attribute_holds(decisions, element, atom) {
+                    level = next;
+                    break;
+                }
+            }
+            decisions.ancestors.keep_satisfying(atom, level, if level == 0 { last } else { level });
+        }
+        level != 0
+    }
+}
+
+/// May the further key hold, for all that is known?
+#[inline]
+fn may_pass(entry: &Waiter, further: FurtherConditions, keys: HeldConditions<'_>) -> bool {
+    let may_hold = |also| packed::is_comparison(also) || further == FurtherConditions::Unknown || keys.hold(also);
+    entry.also.is_none_or(|also| may_hold(also.get()))
+}
+
+/// Could a test that failed at an element succeed at a sibling? Not if a further key is asked of an ancestor.
+fn may_hold_at_sibling(decisions: &Decisions, entry: Waiter, further: FurtherConditions) -> bool {
+    let Some(also) = entry.also.map(|also| also.get()) else { return true };
+    let is_own = match packed::unpack(also).0 {
+        Distance::Up(levels) => levels == 0,
+        Distance::Level(level) => u32::from(level) == decisions.ancestors.level(),
+        Distance::Any => true,
+    };
+    is_own || may_pass(&entry, further, decisions.levels.keys())
+}

@@ -1,0 +1,343 @@
+//! What the queries select, beyond whether they match: nodes, numbers, payloads.
+
+use std::sync::Arc;
+
+use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
+use super::query_set::QuerySet;
+use super::subscribers::Subscribers;
+use super::subscription_table::{QueryContext, Slot};
+use super::{Engine, EvaluationSource, Matcher, MessageDeliveries};
+use crate::document::{Message, NodeKind};
+use crate::error::MessageError;
+use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::query::ast::Expr;
+use crate::query::{self, ParseOptions, Query, normal};
+use crate::rewrite::batch::{BatchRewriter, QueryResults, UNASSEMBLED};
+use crate::rewrite::program::family::FamilyRef;
+use crate::rewrite::{ExtractError, Interpreter, Payloads};
+use crate::scan::RecordOptions;
+use crate::scan::position::Locator;
+
+/// A node that a query selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelectedNode {
+    /// `element`, `attribute`, `text`, `comment`, `processing-instruction`, `document` or `namespace`.
+    pub kind: &'static str,
+    /// The name as written, empty for kinds without one.
+    pub name: String,
+    /// First byte in the message.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+    /// Line of the first byte, from 1.
+    pub line: u32,
+    /// Column of the first byte, in characters from 1.
+    pub column: u32,
+}
+
+impl Engine {
+    /// The queries that could not be decided on the last message, by subscription, with the reason.
+    pub fn failures(&self, matcher: &Matcher) -> Vec<(Slot, String)> {
+        let mut list = Vec::new();
+        let mut slots = Vec::new();
+        for (query, error) in matcher.failures() {
+            slots.clear();
+            self.registry.subscribers().append_subscribers(*query, &mut slots);
+            list.extend(slots.iter().map(|&slot| (slot, error.to_string())));
+        }
+        list.sort_unstable();
+        list
+    }
+
+    /// Match a message of which [`Self::node_count`] is to be asked.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        self.run_recording(matcher, source, RecordOptions::ALL, true)
+    }
+
+    /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
+    /// that is no node-set and true, and for a query that rewrites.
+    ///
+    /// # Errors
+    /// The query is too expensive on this message.
+    pub fn node_count(&self, matcher: &mut Matcher, source: &[u8], slot: Slot) -> Result<usize, EvalError> {
+        // A query that rewrites selects nothing; like a true expression it counts as one.
+        let Some(expr) = self.expression(matcher, slot) else { return Ok(1) };
+        let evaluator = self.evaluator(Message { source, document: &matcher.document });
+        Ok(match evaluator.value(&expr, Context::DOCUMENT)? {
+            Value::Nodes(nodes) => nodes.len(),
+            other => usize::from(truth(&other)),
+        })
+    }
+
+    /// The nodes that a subscription selects in a message, in document order; none where its value is no node-set.
+    ///
+    /// # Errors
+    /// The message is rejected, or (inner) the query is too expensive on it.
+    pub fn selected(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        slot: Slot,
+    ) -> Result<Result<Vec<SelectedNode>, EvalError>, MessageError> {
+        self.catch_up(matcher);
+        matcher.scan(self, source, RecordOptions::ALL)?;
+        let Some(expr) = self.expression(matcher, slot) else { return Ok(Ok(Vec::new())) };
+        let message = Message { source, document: &matcher.document };
+        let evaluator = self.evaluator(message);
+        Ok(evaluator.value(&expr, Context::DOCUMENT).map(|value| match value {
+            Value::Nodes(nodes) => {
+                let mut locator = Locator::new(source);
+                nodes.into_iter().map(|node| describe(&evaluator, &mut locator, node)).collect()
+            }
+            _ => Vec::new(),
+        }))
+    }
+
+    /// Does any query rewrite? If none does, all that match get the message itself, and nothing need be delivered.
+    pub fn has_rewriting(&self) -> bool {
+        self.needs.has_rewriting()
+    }
+
+    /// Match a message of which [`Self::deliver`] is to be asked.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        if self.has_rewriting() {
+            self.run_recording(matcher, source, RecordOptions::ALL, self.unshared_results)
+        } else {
+            self.run(matcher, source)
+        }
+    }
+
+    /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
+    /// `payloads`; subscriptions that get the same one share it.
+    pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> MessageDeliveries {
+        let mut delivered = MessageDeliveries::default();
+        let MessageDeliveries { slots, numbers, .. } = &mut delivered;
+        delivered.failures = self.deliver_to(matcher, source, payloads, (slots, numbers));
+        delivered
+    }
+
+    /// The same, appended to lists; returns the failures.
+    pub fn deliver_to(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        payloads: &mut Payloads,
+        (slots, numbers): (&mut Vec<Slot>, &mut Vec<u32>),
+    ) -> Vec<(Slot, ExtractError)> {
+        let before = payloads.len() as u32;
+        let mut delivered = MessageDeliveries::default();
+        let Matcher { document, guide, decisions, in_order, .. } = matcher;
+        let mut session = self.session(Message { source, document }, payloads);
+        let (mut elsewhere, mut is_in_order) = (Vec::new(), false);
+        if self.unshared_results {
+            session.share_nothing();
+        } else if guide.is_ready() {
+            guide.find_results(&mut session);
+            if self.registry.is_all_plain() && guide.is_certain(self.limits.result_bytes_max) {
+                // Nearly always so: then nothing is noted on the way.
+                in_order.begin(self.slot_bound(), before);
+                is_in_order = true;
+                guide.name_certain_results(in_order);
+                if let Err(error) = guide.write_results(&mut session, &[]) {
+                    in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
+                    delivered.fail_all(&error);
+                    is_in_order = false;
+                }
+            } else {
+                let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
+                match guide.write_results(&mut session, &too_large) {
+                    Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
+                    Err(error) => delivered.fail_all(&error),
+                }
+            }
+        }
+        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut delivered);
+        if !is_in_order && delivered.slots.is_sorted() {
+            slots.append(&mut delivered.slots);
+            numbers.append(&mut delivered.numbers);
+            return delivered.failures;
+        }
+        if !is_in_order {
+            in_order.begin(self.slot_bound(), before);
+        }
+        in_order.put_all(&delivered.slots, &delivered.numbers);
+        in_order.append_to(slots, numbers);
+        delivered.failures
+    }
+
+    /// Match a message and tell what it is delivered as, as [`Self::run_delivering`] and [`Self::deliver`] do; but
+    /// results that are known need not be put together.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn prepare(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        payloads: &mut Payloads,
+    ) -> Result<PreparedDeliveries, MessageError> {
+        self.run_delivering(matcher, source)?;
+        let Matcher { document, guide, decisions, .. } = matcher;
+        let mut session = self.session(Message { source, document }, payloads);
+        let (mut deliveries, mut elsewhere) = (MessageDeliveries::default(), Vec::new());
+        let (mut prepared, mut named) = (None, None);
+        if self.unshared_results {
+            session.share_nothing();
+        } else if guide.is_ready() {
+            guide.find_results(&mut session);
+            if !guide.is_certain(self.limits.result_bytes_max) {
+                let mut delivered = MessageDeliveries::default();
+                let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
+                deliveries.failures.append(&mut delivered.failures);
+                named = Some((delivered, guide.take_named(), too_large));
+            }
+            prepared = Some(guide.take_prepared());
+        }
+        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut deliveries);
+        let others = payloads.len() as u32;
+        let subscribed = SubscribersAtMatch {
+            subscribers: Arc::clone(self.registry.subscribers()),
+            is_plain: self.registry.is_all_plain(),
+        };
+        Ok(PreparedDeliveries::new(deliveries, others, (prepared.unwrap_or_default(), named), subscribed))
+    }
+
+    /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
+    /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
+    fn deliver_batch_results(
+        &self,
+        guide: &mut BatchRewriter,
+        delivered: &mut MessageDeliveries,
+        elsewhere: &mut Vec<u32>,
+    ) -> Vec<u32> {
+        let bytes_max = self.limits.result_bytes_max;
+        let (book, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
+        let mut deliveries = QueryResults::default();
+        let too_large = guide.name_results(bytes_max, &mut deliveries);
+        if is_plain && !deliveries.has_unassembled {
+            (delivered.slots, delivered.numbers) = (deliveries.queries, deliveries.numbers);
+        } else {
+            for (&query, &number) in deliveries.queries.iter().zip(&deliveries.numbers) {
+                if number == UNASSEMBLED {
+                    elsewhere.push(query);
+                } else {
+                    delivered.push_subscribers(book, query, number);
+                }
+            }
+        }
+        delivered.refuse(&too_large, bytes_max);
+        too_large
+    }
+
+    /// Tell what all other queries that match are to get.
+    fn deliver_remaining<'a>(
+        &'a self,
+        (guide, matched): (&BatchRewriter, &QuerySet),
+        unassembled: &[u32],
+        session: &mut Interpreter<'a>,
+        delivered: &mut MessageDeliveries,
+    ) {
+        let is_delivered =
+            |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
+        let others = matched.iter().filter(|query| !is_delivered(query));
+        let mut several = Vec::new();
+        for query in others.chain(unassembled.iter().copied()) {
+            let slots: &[Slot] = match self.registry.subscribers().subscribers(query) {
+                Subscribers::Sole(slot) => {
+                    several.clear();
+                    several.push(slot);
+                    &several
+                }
+                Subscribers::Several(slots) => slots,
+            };
+            match session.deliver_member(self.family(query), || self.program(query)) {
+                Ok(Some(number)) => delivered.push(slots, number),
+                Ok(None) => delivered.push(slots, MessageDeliveries::WHOLE),
+                Err(error) => delivered.fail(slots, &error),
+            }
+        }
+        delivered.failures.sort_by_key(|&(slot, _)| slot);
+    }
+
+    fn family(&self, query: u32) -> FamilyRef {
+        self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE)
+    }
+
+    /// A session that adds the results of queries to `payloads`.
+    pub(super) fn session<'a>(&'a self, message: Message<'a>, payloads: &'a mut Payloads) -> Interpreter<'a> {
+        Interpreter::new(message, &self.vocabulary, &self.interner, &self.limits, payloads)
+    }
+
+    pub(super) fn rewrites_query(&self, query: u32) -> bool {
+        self.program(query).is_some()
+    }
+
+    /// The expression whose nodes a subscription selects.
+    fn expression(&self, matcher: &mut Matcher, slot: Slot) -> Option<Arc<Expr>> {
+        let query = self.registry.query_of(slot)?;
+        if self.rewrites_query(query) || self.is_external(slot) {
+            return None;
+        }
+        if let EvaluationSource::Expr(expr) = self.evaluated(query) {
+            return Some(expr.clone());
+        }
+        matcher.parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
+            let QueryContext { namespaces, dialect } = self.context_of(query);
+            let options = ParseOptions { namespaces, dialect: *dialect, limits: &self.limits };
+            match query::parse(&self.text_of(query), &options, vocabulary) {
+                Ok(Query::XPath(expr)) => Some(normal::normalise(expr)),
+                _ => None,
+            }
+        })
+    }
+}
+
+fn truth(value: &Value<'_>) -> bool {
+    match value {
+        Value::Boolean(value) => *value,
+        Value::Number(value) => *value != 0.0 && !value.is_nan(),
+        Value::String(value) => !value.is_empty(),
+        Value::Nodes(nodes) => !nodes.is_empty(),
+    }
+}
+
+fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef) -> SelectedNode {
+    let message = evaluator.message();
+    let document = message.document;
+    let (kind, span) = match node {
+        NodeRef::Attribute(number) => {
+            let attribute = &document.attributes[number as usize];
+            // The value ends before its closing quote, which belongs to the attribute.
+            ("attribute", (attribute.qname.start, attribute.value.end + 1))
+        }
+        NodeRef::Namespace { owner, .. } => {
+            let owner = &document.nodes[owner as usize];
+            ("namespace", (owner.span.start, owner.content_start))
+        }
+        NodeRef::Node(number) => {
+            let entry = &document.nodes[number as usize];
+            let kind = match entry.kind {
+                NodeKind::Document => return whole_message(message),
+                NodeKind::Element => "element",
+                NodeKind::Text => "text",
+                NodeKind::Comment => "comment",
+                NodeKind::ProcessingInstruction => "processing-instruction",
+            };
+            (kind, (entry.span.start, entry.span.end))
+        }
+    };
+    let (line, column) = locator.locate(span.0 as usize);
+    let name = evaluator.qualified_name(node).to_owned();
+    SelectedNode { kind, name, start: span.0, end: span.1, line, column }
+}
+
+fn whole_message(message: Message<'_>) -> SelectedNode {
+    let end = message.source.len() as u32;
+    SelectedNode { kind: "document", name: String::new(), start: 0, end, line: 1, column: 1 }
+}

@@ -1,0 +1,136 @@
+//! Deliveries, found in any order, in that of the subscriptions.
+
+use std::cell::RefCell;
+
+use super::query_set::QuerySet;
+use super::subscription_table::Slot;
+use crate::rewrite::batch::{IndexedQuery, ResultSink};
+
+/// Where fewer than one slot in so many has a delivery, sorting is faster than setting a bit for each.
+pub(super) const SPARSE: usize = 64;
+
+/// Slots that a thread keeps memory for, at most.
+const KEPT_MAX: usize = 1 << 22;
+
+thread_local! {
+    /// For messages whose single deliveries are told when somebody looks.
+    static IN_ORDER: RefCell<SlotOrder> = RefCell::default();
+}
+
+/// Puts distinct slots below `bound` in order, each with its number.
+pub(super) fn put_in_order(slots: &mut Vec<Slot>, numbers: &mut Vec<u32>, bound: usize) {
+    if slots.is_sorted() {
+        return;
+    }
+    if slots.len() < bound / SPARSE {
+        let mut pairs: Vec<(Slot, u32)> = slots.drain(..).zip(numbers.drain(..)).collect();
+        pairs.sort_unstable();
+        (*slots, *numbers) = pairs.into_iter().unzip();
+        return;
+    }
+    with_in_order(|in_order| {
+        in_order.begin(bound, 0);
+        in_order.put_all(slots, numbers);
+        slots.clear();
+        numbers.clear();
+        in_order.append_to(slots, numbers);
+    });
+}
+
+/// Do something with memory of this thread's.
+pub(super) fn with_in_order<T>(work: impl FnOnce(&mut SlotOrder) -> T) -> T {
+    IN_ORDER.with_borrow_mut(|in_order| {
+        let done = work(in_order);
+        if in_order.number_of.len() > KEPT_MAX {
+            *in_order = SlotOrder::default();
+        }
+        done
+    })
+}
+
+/// Who gets which payload, by subscription.
+#[derive(Debug, Default)]
+pub(super) struct SlotOrder {
+    slots: QuerySet,
+    number_of: Vec<u32>,
+    /// The number of the first payload that is told.
+    first: u32,
+}
+
+impl SlotOrder {
+    /// Forget all. There are no subscriptions from `bound` on, and payloads that are told are counted from `first`.
+    pub fn begin(&mut self, bound: usize, first: u32) {
+        self.slots.reset(bound);
+        self.number_of.resize(bound.max(self.number_of.len()), 0);
+        self.first = first;
+    }
+
+    /// A subscription gets a payload, counted from the first that is told.
+    #[inline]
+    fn put(&mut self, slot: Slot, number: u32) {
+        self.slots.insert(slot);
+        self.number_of[slot as usize] = number;
+    }
+
+    /// Subscriptions get payloads.
+    pub fn put_all(&mut self, slots: &[Slot], numbers: &[u32]) {
+        slots.iter().zip(numbers).for_each(|(&slot, &number)| self.put(slot, number.wrapping_sub(self.first)));
+    }
+
+    /// Append the subscriptions, ascending, and the number of each one's payload.
+    pub fn append_to(&self, slots: &mut Vec<Slot>, numbers: &mut Vec<u32>) {
+        let before = slots.len();
+        self.slots.append_to(slots);
+        numbers.extend(slots[before..].iter().map(|&slot| self.number_of[slot as usize].wrapping_add(self.first)));
+    }
+}
+
+/// For queries of which each has one subscription, of its own number.
+impl ResultSink for SlotOrder {
+    fn reserve(&mut self, _: usize) {}
+
+    fn push(&mut self, query: u32, number: u32) {
+        self.put(query, number);
+    }
+
+    #[inline]
+    fn push_all(&mut self, members: &[IndexedQuery], mut number_of: impl FnMut(IndexedQuery) -> u32) {
+        for &member in members {
+            self.put(member.query, number_of(member));
+        }
+    }
+
+    fn finish(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Few and many of all slots, in any order: each comes in its place, with its number.
+    #[test]
+    fn deliveries_are_put_in_order() {
+        for seed in 1..80_u64 {
+            println!("seed {seed}");
+            let mut state = seed;
+            let mut random = move |bound: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as usize % bound
+            };
+            let bound = 1 + random(3_000);
+            let one_in = [1, 2, 40, 200, 1_000][seed as usize % 5];
+            let mut pairs: Vec<(Slot, u32)> = (0..bound as u32)
+                .filter(|_| random(one_in) == 0)
+                .map(|slot| (slot, (slot / 3).wrapping_sub(slot % 2)))
+                .collect();
+            let expected = pairs.clone();
+            for at in 0..if seed % 7 == 0 { 0 } else { pairs.len() } {
+                pairs.swap(at, seed as usize * at % (at + 1));
+            }
+            pairs.reverse();
+            let (mut slots, mut numbers) = pairs.into_iter().unzip();
+            put_in_order(&mut slots, &mut numbers, bound);
+            assert!(slots.into_iter().zip(numbers).eq(expected));
+        }
+    }
+}

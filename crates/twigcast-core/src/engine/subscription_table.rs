@@ -1,0 +1,483 @@
+//! Subscriptions by key and queries by text.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashTable};
+
+use super::subscribers::{NONE, SOLE, SubscribersByQuery};
+use crate::query::Dialect;
+use crate::util::chunked::Chunked;
+use crate::util::string_arena::{ArenaSpace, StringArena, StringId};
+
+/// Number of a subscription: small, stable while it lives, used again afterwards.
+pub type Slot = u32;
+
+/// In place of a query's text: it is the path where the query stands in the automaton, printed.
+const AS_PATH: StringId = u32::MAX;
+/// In place of a query's context: nobody subscribes to it any more.
+const UNUSED: u32 = u32::MAX;
+/// Queries that share an entry of [`SubscriptionTable::plain`]: those of one word of a set.
+const BLOCK: usize = 64;
+
+/// Free slots are left free until there are more than this, and one of so many: tables of keys that were made once are then
+/// good after changes, and a query that replaces another has a slot of its own number like most.
+const SPARE_SLOTS: usize = 64;
+const SPARE_PART: usize = 8;
+
+/// What a query's text means depends on this.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QueryContext {
+    /// Namespace URI by prefix; the empty prefix is the default element namespace.
+    pub namespaces: BTreeMap<String, String>,
+    /// Which spellings are understood.
+    pub dialect: Dialect,
+}
+
+#[derive(Debug)]
+struct QueryEntry {
+    text: StringId,
+    context: u32,
+    /// Subscriptions, and holds on it while one is being replaced.
+    uses: u32,
+}
+
+/// The contexts of queries, each once.
+#[derive(Debug, Default)]
+struct Contexts {
+    contexts: Vec<Option<Arc<QueryContext>>>,
+    /// Queries that have it.
+    uses: Vec<u32>,
+    ids: HashMap<Arc<QueryContext>, u32>,
+    free: Vec<u32>,
+    /// The one last asked for: bulk loads repeat it. It may have no use yet.
+    last: Option<u32>,
+}
+
+impl Contexts {
+    fn intern(&mut self, context: &QueryContext) -> u32 {
+        if let Some(last) = self.last {
+            if self.contexts[last as usize].as_deref() == Some(context) {
+                return last;
+            }
+            self.last = None;
+            self.drop_unused(last);
+        }
+        let id = match self.ids.get(context) {
+            Some(&id) => id,
+            None => self.insert(Arc::new(context.clone())),
+        };
+        self.last = Some(id);
+        id
+    }
+
+    fn insert(&mut self, context: Arc<QueryContext>) -> u32 {
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.contexts[id as usize] = Some(Arc::clone(&context));
+                id
+            }
+            None => {
+                self.contexts.push(Some(Arc::clone(&context)));
+                self.uses.push(0);
+                self.uses.len() as u32 - 1
+            }
+        };
+        self.ids.insert(context, id);
+        id
+    }
+
+    fn release(&mut self, id: u32) {
+        self.uses[id as usize] -= 1;
+        self.drop_unused(id);
+    }
+
+    fn drop_unused(&mut self, id: u32) {
+        if self.uses[id as usize] > 0 || self.last == Some(id) {
+            return;
+        }
+        if let Some(context) = self.contexts[id as usize].take() {
+            self.ids.remove(&context);
+            self.free.push(id);
+        }
+    }
+}
+
+/// All subscriptions and the distinct queries that they share.
+#[derive(Debug, Default)]
+pub(super) struct SubscriptionTable {
+    subscribers: Arc<SubscribersByQuery>,
+    key_space: ArenaSpace,
+    /// By slot of a query that several share: where it stands among the query's subscriptions. As long as no query ever
+    /// was shared there is none.
+    positions: Vec<u32>,
+    free_slot: Option<Slot>,
+    free_slots: usize,
+    /// Free slots are given to new keys, until there are none.
+    reuses_slots: bool,
+    /// How often a slot was given to another key.
+    reused: u64,
+    count: usize,
+    by_key: HashTable<Slot>,
+    queries: Chunked<QueryEntry>,
+    texts: StringArena,
+    text_space: ArenaSpace,
+    /// Of each [`BLOCK`] of queries, as bits, which have one subscription, of their own number: after a bulk load most
+    /// have, and of these nobody needs to look who subscribes.
+    plain: Vec<u64>,
+    /// The same for queries that have subscriptions otherwise.
+    other: Vec<u64>,
+    /// How many queries are in either.
+    plain_count: usize,
+    other_count: usize,
+    free_sharing: Vec<u32>,
+    free_queries: Vec<u32>,
+    /// The queries whose text is kept.
+    by_text: HashTable<u32>,
+    contexts: Contexts,
+    hasher: RandomState,
+}
+
+impl SubscriptionTable {
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn slot_bound(&self) -> usize {
+        self.subscribers.keys.len()
+    }
+
+    /// As long as it stays, a slot in use has the key that it has now.
+    pub(super) fn keys_version(&self) -> u64 {
+        self.reused
+    }
+
+    /// Who subscribes to what, now.
+    pub(super) fn subscribers(&self) -> &Arc<SubscribersByQuery> {
+        &self.subscribers
+    }
+
+    fn subscribers_mut(&mut self) -> &mut SubscribersByQuery {
+        Arc::make_mut(&mut self.subscribers)
+    }
+
+    pub(super) fn intern_context(&mut self, context: &QueryContext) -> u32 {
+        self.contexts.intern(context)
+    }
+
+    pub(super) fn contexts(&self) -> impl Iterator<Item = &QueryContext> {
+        self.contexts.contexts.iter().flatten().map(Arc::as_ref)
+    }
+
+    pub(super) fn context(&self, id: u32) -> &Arc<QueryContext> {
+        static NOTHING: std::sync::LazyLock<Arc<QueryContext>> = std::sync::LazyLock::new(Arc::default);
+        self.contexts.contexts.get(id as usize).and_then(Option::as_ref).unwrap_or(&NOTHING)
+    }
+
+    fn text_hash(&self, text: &str, context: u32) -> u64 {
+        self.hasher.hash_one((text, context))
+    }
+
+    /// A query by its text, where that is kept.
+    pub(super) fn find_query(&self, text: &str, context: u32) -> Option<u32> {
+        if self.by_text.is_empty() {
+            return None;
+        }
+        let hash = self.text_hash(text, context);
+        let existing = self.by_text.find(hash, |&query| {
+            let entry = &self.queries[query as usize];
+            entry.context == context && self.texts.get(entry.text) == text
+        });
+        existing.copied()
+    }
+
+    /// Is it a query that somebody subscribes to whose text is its path, in this context?
+    pub(super) fn is_path(&self, query: u32, context: u32) -> bool {
+        self.queries.get(query as usize).is_some_and(|entry| entry.text == AS_PATH && entry.context == context)
+    }
+
+    /// Add a query that nobody subscribes to yet. It counts as one whose text is its path, until [`Self::keep_text`].
+    pub(super) fn add_query(&mut self, context: u32) -> u32 {
+        self.contexts.uses[context as usize] += 1;
+        let entry = QueryEntry { text: AS_PATH, context, uses: 0 };
+        match self.free_queries.pop() {
+            Some(query) => {
+                self.queries[query as usize] = entry;
+                query
+            }
+            None => {
+                self.queries.push(entry);
+                self.subscribers_mut().subscribed.push(NONE);
+                self.plain.resize(self.queries.len().div_ceil(BLOCK), 0);
+                self.other.resize(self.plain.len(), 0);
+                self.queries.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Keep the text of a query.
+    pub(super) fn keep_text(&mut self, query: u32, text: &str) {
+        let Some(entry) = self.queries.get_mut(query as usize).filter(|entry| entry.text == AS_PATH) else { return };
+        entry.text = self.text_space.put(&mut self.texts, text);
+        let hash = self.hasher.hash_one((text, entry.context));
+        let (queries, texts, hasher) = (&self.queries, &self.texts, &self.hasher);
+        self.by_text.insert_unique(hash, query, |&other| {
+            let entry = &queries[other as usize];
+            hasher.hash_one((texts.get(entry.text), entry.context))
+        });
+    }
+
+    /// The text of a query, if it is kept, and the number of its context.
+    pub(super) fn query(&self, query: u32) -> (Option<&str>, u32) {
+        let entry = &self.queries[query as usize];
+        ((entry.text != AS_PATH).then(|| self.texts.get(entry.text)), entry.context)
+    }
+
+    pub(super) fn hold(&mut self, query: u32) {
+        self.queries[query as usize].uses += 1;
+    }
+
+    pub(super) fn unhold(&mut self, query: u32) {
+        self.queries[query as usize].uses -= 1;
+    }
+
+    /// How many subscriptions and other holders a query has.
+    #[inline]
+    pub(super) fn uses(&self, query: u32) -> u32 {
+        self.queries.get(query as usize).map_or(0, |entry| entry.uses)
+    }
+
+    /// Let go of a query that was held; whether it is gone now.
+    pub(super) fn release(&mut self, query: u32) -> bool {
+        self.unhold(query);
+        let is_gone = self.uses(query) == 0;
+        if is_gone {
+            self.drop_query(query);
+        }
+        is_gone
+    }
+
+    /// What the table of keys is looked up by.
+    #[inline]
+    pub(super) fn key_hash(&self, key: &str) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// Subscribe to a query under a key of this hash that is not taken.
+    pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
+        let free = self.free_slot.filter(|_| self.reuses_slots);
+        let book = Arc::make_mut(&mut self.subscribers);
+        let text = self.key_space.put(&mut book.texts, key);
+        let slot = match free {
+            Some(slot) => {
+                self.free_slot = book.keys.get(slot).copied().filter(|&next| next != NONE);
+                self.free_slots -= 1;
+                self.reuses_slots = self.free_slots > 0;
+                self.reused += 1;
+                book.keys.set(slot, text);
+                book.queries.set(slot, query);
+                slot
+            }
+            None => {
+                book.queries.push(query);
+                book.keys.push(text)
+            }
+        };
+        self.link(slot, query);
+        self.queries[query as usize].uses += 1;
+        self.count += 1;
+        let (book, hasher) = (&self.subscribers, &self.hasher);
+        self.by_key.insert_unique(hash, slot, |&other| {
+            hasher.hash_one(book.keys.get(other).map_or("", |&text| book.texts.get(text)))
+        });
+        slot
+    }
+
+    /// End a subscription; the query, if nobody subscribes to it any more (it is then gone).
+    pub(super) fn unsubscribe(&mut self, slot: Slot) -> Option<u32> {
+        let query = self.query_of(slot)?;
+        let text = *self.subscribers.keys.get(slot)?;
+        let hash = self.hasher.hash_one(self.subscribers.texts.get(text));
+        if let Ok(existing) = self.by_key.find_entry(hash, |&other| other == slot) {
+            existing.remove();
+        }
+        self.unlink(slot, query);
+        let book = Arc::make_mut(&mut self.subscribers);
+        self.key_space.remove(&mut book.texts, text);
+        book.queries.set(slot, NONE);
+        book.keys.set(slot, self.free_slot.unwrap_or(NONE));
+        self.free_slot = Some(slot);
+        self.free_slots += 1;
+        self.reuses_slots |= self.free_slots > SPARE_SLOTS + self.slot_bound() / SPARE_PART;
+        self.count -= 1;
+        let owner = &mut self.queries[query as usize];
+        owner.uses -= 1;
+        if owner.uses > 0 {
+            return None;
+        }
+        self.drop_query(query);
+        Some(query)
+    }
+
+    fn subscribed(&self, query: u32) -> u32 {
+        self.subscribers.subscribed.get(query).copied().unwrap_or(NONE)
+    }
+
+    fn link(&mut self, slot: Slot, query: u32) {
+        match self.subscribed(query) {
+            NONE => self.set_subscribed(query, slot | SOLE),
+            sole if sole & SOLE != 0 => {
+                let sole = sole & !SOLE;
+                self.set_position(sole, 0);
+                self.set_position(slot, 1);
+                let slots = Arc::new(vec![sole, slot]);
+                let free = self.free_sharing.pop();
+                let sharing = &mut self.subscribers_mut().sharing;
+                let number = match free {
+                    Some(number) => {
+                        sharing.set(number, slots);
+                        number
+                    }
+                    None => sharing.push(slots),
+                };
+                self.set_subscribed(query, number);
+            }
+            number => {
+                let Some(slots) = self.subscribers_mut().sharing.get_mut(number) else { return };
+                let slots = Arc::make_mut(slots);
+                let position = slots.len() as u32;
+                slots.push(slot);
+                self.set_position(slot, position);
+            }
+        }
+    }
+
+    fn set_position(&mut self, slot: Slot, position: u32) {
+        if self.positions.len() <= slot as usize {
+            self.positions.resize(self.slot_bound().max(slot as usize + 1), 0);
+        }
+        self.positions[slot as usize] = position;
+    }
+
+    fn unlink(&mut self, slot: Slot, query: u32) {
+        let number = self.subscribed(query);
+        if number & SOLE != 0 {
+            self.set_subscribed(query, NONE);
+            return;
+        }
+        let position = self.positions[slot as usize];
+        let Some(slots) = Arc::make_mut(&mut self.subscribers).sharing.get_mut(number) else { return };
+        let slots = Arc::make_mut(slots);
+        slots.swap_remove(position as usize);
+        if let Some(&moved) = slots.get(position as usize) {
+            self.positions[moved as usize] = position;
+        }
+        if let &[sole] = slots.as_slice() {
+            *slots = Vec::new();
+            self.free_sharing.push(number);
+            self.set_subscribed(query, sole | SOLE);
+        }
+    }
+
+    fn set_subscribed(&mut self, query: u32, value: u32) {
+        let Some(entry) = self.subscribers_mut().subscribed.get_mut(query) else { return };
+        let before = std::mem::replace(entry, value);
+        let is_other = |value: u32| value != NONE && value != query | SOLE;
+        let (was, is) = (before == query | SOLE, value == query | SOLE);
+        let (was_other, is_other) = (is_other(before), is_other(value));
+        let (block, bit) = (query as usize / BLOCK, 1 << (query & 63));
+        let set = |word: &mut u64, is: bool| *word = if is { *word | bit } else { *word & !bit };
+        set(&mut self.plain[block], is);
+        set(&mut self.other[block], is_other);
+        self.plain_count = self.plain_count - usize::from(was) + usize::from(is);
+        self.other_count = self.other_count - usize::from(was_other) + usize::from(is_other);
+    }
+
+    fn drop_query(&mut self, query: u32) {
+        let entry = &mut self.queries[query as usize];
+        let context = std::mem::replace(&mut entry.context, UNUSED);
+        let text = std::mem::replace(&mut entry.text, AS_PATH);
+        self.contexts.release(context);
+        if text == AS_PATH {
+            return;
+        }
+        let hash = self.text_hash(self.texts.get(text), context);
+        if let Ok(existing) = self.by_text.find_entry(hash, |&other| other == query) {
+            existing.remove();
+        }
+        self.text_space.remove(&mut self.texts, text);
+    }
+
+    /// Let the number of a query that is gone be used again.
+    pub(super) fn free_number(&mut self, query: u32) {
+        self.free_queries.push(query);
+    }
+
+    pub(super) fn slot_of(&self, key: &str) -> Option<Slot> {
+        self.slot_at(key, self.key_hash(key))
+    }
+
+    /// [`Self::slot_of`] a key whose hash is known.
+    #[inline]
+    pub(super) fn slot_at(&self, key: &str, hash: u64) -> Option<Slot> {
+        let book = &self.subscribers;
+        let has_key = |&slot: &Slot| book.keys.get(slot).is_some_and(|&text| book.texts.get(text) == key);
+        self.by_key.find(hash, has_key).copied()
+    }
+
+    pub(super) fn key(&self, slot: Slot) -> Option<&str> {
+        self.subscribers.key(slot)
+    }
+
+    pub(super) fn query_of(&self, slot: Slot) -> Option<u32> {
+        self.subscribers.query_of(slot)
+    }
+
+    /// The queries of a block that have one subscription, of the query's own number.
+    #[inline]
+    pub(super) fn plain(&self, block: usize) -> u64 {
+        self.plain[block]
+    }
+
+    /// The queries of a block that have subscriptions otherwise.
+    #[inline]
+    pub(super) fn other(&self, block: usize) -> u64 {
+        self.other[block]
+    }
+
+    /// Does each query have one subscription, of the query's own number?
+    #[inline]
+    pub(super) fn is_all_plain(&self) -> bool {
+        self.plain_count == self.queries.len()
+    }
+
+    /// The queries that have one subscription, of the query's own number, as bits.
+    pub(super) fn all_plain(&self) -> &[u64] {
+        &self.plain
+    }
+
+    /// The queries that have subscriptions otherwise, as bits.
+    pub(super) fn all_other(&self) -> &[u64] {
+        &self.other
+    }
+
+    /// Has any query subscriptions otherwise than one of the query's own number?
+    pub(super) fn has_other(&self) -> bool {
+        self.other_count > 0
+    }
+
+    /// How many subscriptions a query has, on average.
+    pub(super) fn mean_subscribers(&self) -> usize {
+        self.count / (self.queries.len() - self.free_queries.len()).max(1)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.subscribers.bytes()
+            + self.texts.bytes()
+            + self.queries.bytes()
+            + (self.positions.capacity() + self.free_queries.capacity()) * 4
+            + (self.by_key.capacity() + self.by_text.capacity()) * 5
+    }
+}

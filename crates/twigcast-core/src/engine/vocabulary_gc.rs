@@ -1,0 +1,106 @@
+//! Names that no query mentions any more are let go.
+//!
+//! Names are small numbers everywhere, so one cannot be taken back alone. When far more names have come than queries
+//! mentioned at the last time, all queries are compiled anew with a vocabulary of their own names. Subscriptions and the
+//! numbers of queries stay. Ordinary feeds have a few hundred names and never come to that.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::compiled::CompiledQueries;
+use super::needs::NeedCounts;
+use super::query_index::{QueryIndex, Segment};
+use super::{Engine, NEXT_IDENTITY};
+use crate::automaton::nfa::AcceptItem;
+use crate::error::QueryError;
+use crate::query::{ParseOptions, plain};
+use crate::rewrite::Interner;
+use crate::rewrite::batch::QueryCatalog;
+use crate::rewrite::program::family::FamilyRef;
+use crate::vocabulary::Vocabulary;
+
+/// Names beyond four times those that are in use before it is worth the work.
+const SPARE_NAMES: usize = 1 << 16;
+
+/// All that is made of the texts of queries.
+struct RebuiltQueries {
+    vocabulary: Vocabulary,
+    population: QueryIndex,
+    interner: Interner,
+    compiled: CompiledQueries,
+    families: Vec<FamilyRef>,
+    classes: QueryCatalog,
+    needs: NeedCounts,
+}
+
+impl RebuiltQueries {
+    fn nothing() -> Self {
+        Self {
+            vocabulary: Vocabulary::new(),
+            population: QueryIndex::default(),
+            interner: Interner::default(),
+            compiled: CompiledQueries::default(),
+            families: Vec::new(),
+            classes: QueryCatalog::default(),
+            needs: NeedCounts::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Let names go if there are many that nobody mentions.
+    pub(super) fn collect_vocabulary_if_due(&mut self) {
+        if self.vocabulary.name_count() > self.names_in_use * 4 + SPARE_NAMES {
+            self.renew();
+        }
+    }
+
+    /// Compile all queries anew, with a vocabulary of the names that they mention. Happens by itself.
+    pub fn renew(&mut self) {
+        self.compact();
+        // Where several queries stand at the end of one path, one whose text is not kept has to come first.
+        let bound = self.query_bound() as u32;
+        let mut queries: Vec<u32> = (0..bound).filter(|&query| self.compiled.registrations(query).is_some()).collect();
+        queries.sort_by_key(|&query| self.registry.query(query).0.is_some());
+        let described = |&query: &u32| (query, self.text_of(query).into_owned(), self.registry.query(query).1);
+        let described: Vec<(u32, String, u32)> = queries.iter().map(described).collect();
+        let before = self.exchange(RebuiltQueries::nothing());
+        if described.iter().try_for_each(|(query, text, context)| self.compile_as(*query, text, *context)).is_err() {
+            // What was accepted once is accepted again; if not, everything stays as it was.
+            self.exchange(before);
+        }
+        self.names_in_use = self.vocabulary.name_count();
+        self.identity = NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn exchange(&mut self, rebuilt: RebuiltQueries) -> RebuiltQueries {
+        let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needs } = rebuilt;
+        RebuiltQueries {
+            vocabulary: std::mem::replace(&mut self.vocabulary, vocabulary),
+            population: std::mem::replace(&mut self.population, population),
+            interner: std::mem::replace(&mut self.interner, interner),
+            compiled: std::mem::replace(&mut self.compiled, compiled),
+            families: std::mem::replace(&mut self.families, families),
+            classes: std::mem::replace(&mut self.classes, classes),
+            needs: std::mem::replace(&mut self.needs, needs),
+        }
+    }
+
+    /// Compile a query that has its number already.
+    fn compile_as(&mut self, query: u32, text: &str, context: u32) -> Result<(), QueryError> {
+        let mut steps = Vec::new();
+        let declared = Arc::clone(self.registry.context(context));
+        let options =
+            ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
+        if plain::read(text, &options, &mut self.vocabulary, &mut steps).is_none() {
+            let compiled = self.compile(text, context)?;
+            self.register_as(query, context, compiled);
+            return Ok(());
+        }
+        let nfa = self.population.nfa_mut(Segment::Main);
+        let state = nfa.state_of(&steps);
+        let item = nfa.insert_item(state, AcceptItem::Accept(query));
+        self.compiled.put_path(query, Segment::Main, item);
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! Keys in one word: which element is tested, and which atom it must satisfy.
+
+use crate::plan::Distance;
+
+/// Number of an atom. Odd: one that compares by order or inequality, or negates; these are many that hold at once, so
+/// they are looked up only where some key is one.
+pub type AtomId = u32;
+
+/// Is the atom one of those that hold in great numbers?
+#[inline]
+pub fn is_comparison(atom: AtomId) -> bool {
+    atom & 1 == 1
+}
+
+/// A distance and an atom in one word: 6 bits and 26. Never 0, since no atom has the number 0.
+pub type PackedCondition = u32;
+
+const ATOM_BITS: u32 = 26;
+/// Atoms from this number on have no packed key of their own; what waits for them is not looked up but tested.
+pub const ATOMS_MAX: AtomId = (1 << ATOM_BITS) - 1;
+/// Queries from this number on are not looked up but tested: so many always have room in a table.
+pub const QUERIES_MAX: u32 = 1 << 28;
+
+/// Distance and atom in one word.
+#[inline]
+pub fn pack(distance: Distance, atom: AtomId) -> PackedCondition {
+    slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX)
+}
+
+/// A key with the distance of another, of which the atom is 0.
+#[inline]
+pub fn with_prefix(prefix: PackedCondition, atom: AtomId) -> PackedCondition {
+    prefix | atom.min(ATOMS_MAX)
+}
+
+/// Distance and atom of a packed key; for one about the accepting element's text, distance 0.
+#[inline]
+pub fn unpack(key: PackedCondition) -> (Distance, AtomId) {
+    let distance = match key >> ATOM_BITS {
+        ANY_SLOT => Distance::Any,
+        CONTENT_SLOT => Distance::Up(0),
+        slot if slot > LEVEL_SLOTS => Distance::Level((slot - LEVEL_SLOTS) as u16),
+        slot => Distance::Up(slot as u16),
+    };
+    (distance, key & ATOMS_MAX)
+}
+
+/// Which of the distances a key has.
+#[inline]
+pub(super) fn slot_of(key: PackedCondition) -> usize {
+    (key >> ATOM_BITS) as usize
+}
+
+/// Distances take 6 bits.
+fn slot(distance: Distance) -> u32 {
+    match distance {
+        Distance::Up(levels) => u32::from(levels),
+        Distance::Level(level) => LEVEL_SLOTS + u32::from(level),
+        Distance::Any => ANY_SLOT,
+    }
+}
+
+/// How many distances there may be.
+pub(super) const SLOTS: usize = 1 << (32 - ATOM_BITS);
+/// Levels count from here; 0 is none.
+pub(super) const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
+pub(super) const ANY_SLOT: u32 = 63;
+/// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
+pub(super) const CONTENT_SLOT: u32 = 62;
+
+/// An atom about the accepting element's text, packed.
+pub fn pack_content(atom: AtomId) -> PackedCondition {
+    CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX)
+}
+
+/// Is the key about the accepting element's text?
+#[inline]
+pub fn is_content(key: PackedCondition) -> bool {
+    key >> ATOM_BITS == CONTENT_SLOT
+}
+
+/// A set of distances, with the accepting element's text as one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distances(u64);
+
+impl Distances {
+    /// Those of both sets.
+    #[inline]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn insert(&mut self, key: PackedCondition) {
+        self.0 |= 1 << (key >> ATOM_BITS);
+    }
+
+    /// Those members, packed with atom 0, at which the element `up` levels up stands, which is on `level`.
+    #[inline]
+    pub fn prefixes(self, up: usize, level: usize) -> Prefixes {
+        let mut prefixes = Prefixes::default();
+        if up <= Distance::UP_MAX {
+            prefixes.add(self, up as u32);
+        }
+        if level <= Distance::LEVEL_MAX {
+            prefixes.add(self, LEVEL_SLOTS + level as u32);
+        }
+        prefixes.add(self, ANY_SLOT);
+        prefixes
+    }
+
+    /// The members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
+    /// distance packed with atom 0.
+    pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedCondition)> {
+        let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT | 1 << ANY_SLOT);
+        std::iter::from_fn(move || {
+            while rest != 0 {
+                let slot = rest.trailing_zeros();
+                rest &= rest - 1;
+                let up = match slot.checked_sub(LEVEL_SLOTS) {
+                    Some(expected) => level.saturating_sub(expected as usize),
+                    None => slot as usize,
+                };
+                if (1..level).contains(&up) {
+                    return Some((up, slot << ATOM_BITS));
+                }
+            }
+            None
+        })
+    }
+
+    /// [`Distance::Any`], packed with atom 0, if it is a member.
+    pub fn any(self) -> Option<PackedCondition> {
+        (self.0 >> ANY_SLOT & 1 == 1).then_some(ANY_SLOT << ATOM_BITS)
+    }
+
+    /// No member?
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Does every member lead to the accepting element itself?
+    #[inline]
+    pub fn is_own(self) -> bool {
+        self.0 & !(1 | 1 << CONTENT_SLOT) == 0
+    }
+
+    /// Is the accepting element's text?
+    #[inline]
+    pub fn content(self) -> bool {
+        self.0 >> CONTENT_SLOT & 1 == 1
+    }
+}
+
+/// Up to three distances, packed with atom 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prefixes {
+    keys: [PackedCondition; 3],
+    count: usize,
+}
+
+impl Prefixes {
+    #[inline]
+    fn add(&mut self, expected: Distances, slot: u32) {
+        self.keys[self.count] = slot << ATOM_BITS;
+        self.count += (expected.0 >> slot & 1) as usize;
+    }
+}
+
+impl std::ops::Deref for Prefixes {
+    type Target = [PackedCondition];
+
+    #[inline]
+    fn deref(&self) -> &[PackedCondition] {
+        &self.keys[..self.count]
+    }
+}

@@ -1,0 +1,437 @@
+//! The triggers of one automaton state by the key they wait for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::packed::{self, AtomId, Distances, PackedCondition};
+use super::waiters::{IndexedTrigger, MultiConditionWaiters, WaitList, Waiter, WaiterKind};
+
+/// What waits, by key: an open hash table of keys and lists. Tables are many and most look-ups go to one that is not in
+/// the processor's cache, so what counts is how few lines of it a look-up touches: a bit of the filter for a key that is
+/// not there, mostly one bucket for one that is (a lone query stands in the bucket itself), and one list.
+#[derive(Clone, Debug, Default)]
+pub struct TriggerTable {
+    /// A bit for each key, several keys sharing one now and then. A power of two of words.
+    filter: Box<[u64]>,
+    /// Keys and where their lists begin in `lists`, or [`LONE`] and a query. Key 0: free. A power of two of them.
+    buckets: Box<[(PackedCondition, u32)]>,
+    keys: u32,
+    /// Lists: the number of words; how many of them are queries of which nothing else is asked; these queries; then the
+    /// other [`Waiter`]s as [`Waiter::write`] puts them, those that ask for nothing but a branch first. Each lies in a
+    /// block of the power of two of words that it needs.
+    lists: Vec<u32>,
+    /// First free block by the logarithm of its size; a free block begins with the next one.
+    free: Vec<u32>,
+    /// Distances in use (or once in use).
+    distances: Distances,
+    /// The same for keys that are comparisons.
+    comparisons: Distances,
+    /// The same for the further keys that are none.
+    also_distances: Distances,
+    /// Some trigger asks (or once asked) for a branch.
+    asks_branches: bool,
+    /// Another one after each change, and no two tables have the same unless one is a clone.
+    stamp: u64,
+}
+
+static NEXT_STAMP: AtomicU64 = AtomicU64::new(1);
+
+const FILTER_BITS_PER_KEY: usize = 8;
+/// Tables with so many buckets are in the cache anyhow.
+const CACHED_MAX: usize = 128;
+const LONE: u32 = 1 << 31;
+const END: u32 = u32::MAX;
+
+#[inline]
+fn mix(key: PackedCondition) -> u64 {
+    u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
+}
+
+/// Words of the block that a list of so many words lies in.
+fn block_of(words: usize) -> usize {
+    (words + 1).next_power_of_two()
+}
+
+impl TriggerTable {
+    /// The table of these triggers.
+    pub fn new(mut entries: Vec<IndexedTrigger>) -> Self {
+        // In the order of lists. Whether a query comes before another does not matter, but that it is always the same.
+        entries.sort_unstable_by_key(|entry| {
+            let Waiter { query, also, below, trigger } = entry.waiting;
+            (entry.key, entry.waiting.kind(), query, also, below, trigger)
+        });
+        let keys = entries.chunk_by(|a, b| a.key == b.key).count();
+        let mut table = Self::default();
+        table.rebuild(keys);
+        let mut words = Vec::new();
+        for group in entries.chunk_by(|a, b| a.key == b.key) {
+            group.iter().for_each(|entry| table.note_distances(entry));
+            let position = match group {
+                [only] if only.waiting.is_lone() => only.waiting.query | LONE,
+                _ => {
+                    words.clear();
+                    words.push(group.partition_point(|entry| entry.waiting.is_lone()) as u32);
+                    group.iter().for_each(|entry| entry.waiting.write(&mut words));
+                    table.new_list(&words)
+                }
+            };
+            table.set(group[0].key, position);
+        }
+        table.lists.shrink_to_fit();
+        table.change();
+        table
+    }
+
+    /// Note that what waits is not what waited before.
+    fn change(&mut self) {
+        self.stamp = NEXT_STAMP.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What tells the table, as it is now, from others.
+    #[inline]
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Does any trigger ask for a branch?
+    #[inline]
+    pub fn asks_branches(&self) -> bool {
+        self.asks_branches
+    }
+
+    fn note_distances(&mut self, entry: &IndexedTrigger) {
+        self.asks_branches |= entry.waiting.below.is_some();
+        if packed::is_comparison(entry.key) { &mut self.comparisons } else { &mut self.distances }.insert(entry.key);
+        if let Some(also) = entry.waiting.also
+            && !packed::is_comparison(also.get())
+        {
+            self.also_distances.insert(also.get());
+        }
+    }
+
+    /// Make filter and buckets afresh, for so many keys.
+    fn rebuild(&mut self, keys: usize) {
+        let words = (keys * FILTER_BITS_PER_KEY).div_ceil(64).next_power_of_two();
+        self.filter = vec![0; words].into();
+        let buckets = (keys * 4 / 3 + 1).next_power_of_two();
+        let before = std::mem::replace(&mut self.buckets, vec![(0, 0); buckets].into());
+        self.keys = 0;
+        for &(key, position) in before.iter().filter(|(key, _)| *key != 0) {
+            self.set(key, position);
+        }
+    }
+
+    /// Bucket of a key, or the free one where it would stand.
+    #[inline]
+    fn bucket(&self, key: PackedCondition) -> usize {
+        let last = self.buckets.len() - 1;
+        let mut at = mix(key) as usize & last;
+        while self.buckets[at].0 != 0 && self.buckets[at].0 != key {
+            at = (at + 1) & last;
+        }
+        at
+    }
+
+    /// Set the place of a key for which there is room.
+    fn set(&mut self, key: PackedCondition, position: u32) {
+        let at = self.bucket(key);
+        self.keys += u32::from(self.buckets[at].0 == 0);
+        self.buckets[at] = (key, position);
+        let (word, bit) = self.filter_position(key);
+        self.filter[word] |= bit;
+    }
+
+    /// Take a key out, and move up those behind it that would not be found any more.
+    fn unset(&mut self, key: PackedCondition) {
+        let last = self.buckets.len() - 1;
+        let mut hole = self.bucket(key);
+        self.buckets[hole] = (0, 0);
+        self.keys -= 1;
+        let mut at = (hole + 1) & last;
+        while self.buckets[at].0 != 0 {
+            let home = mix(self.buckets[at].0) as usize & last;
+            if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(hole) & last) {
+                self.buckets[hole] = std::mem::take(&mut self.buckets[at]);
+                hole = at;
+            }
+            at = (at + 1) & last;
+        }
+    }
+
+    fn new_list(&mut self, words: &[u32]) -> u32 {
+        let size = block_of(words.len());
+        let class = size.trailing_zeros() as usize;
+        let at = match self.free.get(class) {
+            Some(&free) if free != END => {
+                self.free[class] = self.lists[free as usize];
+                free as usize
+            }
+            _ => {
+                let at = self.lists.len();
+                self.lists.resize(at + size, 0);
+                at
+            }
+        };
+        self.lists[at] = words.len() as u32;
+        self.lists[at + 1..=at + words.len()].copy_from_slice(words);
+        at as u32
+    }
+
+    fn free_list(&mut self, at: u32) {
+        let class = block_of(self.lists[at as usize] as usize).trailing_zeros() as usize;
+        if self.free.len() <= class {
+            self.free.resize(class + 1, END);
+        }
+        self.lists[at as usize] = std::mem::replace(&mut self.free[class], at);
+    }
+
+    /// Add an entry.
+    pub fn insert(&mut self, entry: IndexedTrigger) {
+        self.change();
+        self.note_distances(&entry);
+        if self.buckets.len() * 3 <= (self.keys as usize + 1) * 4 {
+            self.rebuild((self.keys as usize + 1) * 2);
+        }
+        let position = match self.list_position(entry.key) {
+            None if entry.waiting.is_lone() => entry.waiting.query | LONE,
+            Some(at) if at & LONE == 0 => self.grown(at, entry.waiting),
+            position => {
+                let lone = position.map(|lone| lone & !LONE);
+                let mut words = vec![u32::from(lone.is_some()) + u32::from(entry.waiting.is_lone())];
+                words.extend(lone);
+                entry.waiting.write(&mut words);
+                self.new_list(&words)
+            }
+        };
+        self.set(entry.key, position);
+    }
+
+    /// A list with one entry more; it moves when its block is full.
+    fn grown(&mut self, at: u32, waiting: Waiter) -> u32 {
+        let mut added = Vec::with_capacity(3);
+        waiting.write(&mut added);
+        let start = at as usize + 1;
+        let length = self.lists[start - 1] as usize;
+        let alone = self.lists[start] as usize;
+        let from = if waiting.kind() < WaiterKind::Other { 1 + alone } else { length };
+        let count = u32::from(waiting.is_lone());
+        if length + added.len() < block_of(length) {
+            self.lists.copy_within(start + from..start + length, start + from + added.len());
+            self.lists[start + from..][..added.len()].copy_from_slice(&added);
+            self.lists[start - 1] += added.len() as u32;
+            self.lists[start] += count;
+            return at;
+        }
+        let mut all = self.lists[start..start + length].to_vec();
+        all.splice(from..from, added);
+        all[0] += count;
+        self.free_list(at);
+        self.new_list(&all)
+    }
+
+    /// Remove an entry; whether it was there.
+    pub fn remove(&mut self, entry: IndexedTrigger) -> bool {
+        self.change();
+        let Some(position) = self.list_position(entry.key) else { return false };
+        if position & LONE != 0 {
+            let is_it = entry.waiting.is_lone() && position & !LONE == entry.waiting.query;
+            if is_it {
+                self.unset(entry.key);
+            }
+            return is_it;
+        }
+        let length = self.lists[position as usize] as usize;
+        let list = self.list(position);
+        let end = if entry.waiting.is_lone() {
+            list.satisfied.iter().position(|&query| query == entry.waiting.query).map(|index| index + 2)
+        } else {
+            let mut others = list.multi_condition;
+            others.find(|waiting| *waiting == entry.waiting).map(|_| length - others.words.len())
+        };
+        let Some(end) = end else { return false };
+        self.lists[position as usize + 1] -= u32::from(entry.waiting.is_lone());
+        self.shorten(entry.key, position, end - entry.waiting.words(), end);
+        true
+    }
+
+    /// Take words out of a key's list; it moves when a smaller block will do.
+    fn shorten(&mut self, key: PackedCondition, position: u32, from: usize, to: usize) {
+        let start = position as usize + 1;
+        let length = self.lists[start - 1] as usize;
+        let shorter = length - (to - from);
+        self.lists.copy_within(start + to..start + length, start + from);
+        if shorter == 1 {
+            self.free_list(position);
+            self.unset(key);
+        } else if block_of(shorter) == block_of(length) {
+            self.lists[start - 1] = shorter as u32;
+        } else {
+            let words = self.lists[start..start + shorter].to_vec();
+            self.free_list(position);
+            let position = self.new_list(&words);
+            self.set(key, position);
+        }
+    }
+
+    /// Keys that compare the accepting element's text, as atoms, and how many keys there are of any kind.
+    pub fn ordered_content(&self) -> (usize, impl Iterator<Item = AtomId> + '_) {
+        let keys = self.buckets.iter().map(|&(key, _)| key);
+        let ordered = keys.filter(|&key| packed::is_content(key) && packed::is_comparison(key));
+        (self.keys as usize, ordered.map(|key| packed::unpack(key).1))
+    }
+
+    /// The queries that wait for keys about the accepting element's text.
+    pub fn asking_content(&self) -> impl Iterator<Item = u32> + '_ {
+        self.buckets.iter().filter(|(key, _)| packed::is_content(*key)).flat_map(|(_, position)| {
+            let list = self.get(position);
+            list.satisfied().chain(list.multi_condition.map(|entry| entry.query))
+        })
+    }
+
+    /// No entry at all?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// Distances of keys that are comparisons.
+    #[inline]
+    pub fn comparisons(&self) -> Distances {
+        self.comparisons
+    }
+
+    /// Distances that the other keys look at.
+    #[inline]
+    pub fn distances(&self) -> Distances {
+        self.distances
+    }
+
+    /// Distances that the further keys look at, comparisons excepted.
+    #[inline]
+    pub fn also_distances(&self) -> Distances {
+        self.also_distances
+    }
+
+    #[inline]
+    fn filter_position(&self, key: PackedCondition) -> (usize, u64) {
+        let bit = (mix(key) >> 16) as usize & (self.filter.len() * 64 - 1);
+        (bit >> 6, 1 << (bit & 63))
+    }
+
+    #[inline]
+    fn list_position(&self, key: PackedCondition) -> Option<u32> {
+        if self.filter.is_empty() {
+            return None;
+        }
+        let (word, bit) = self.filter_position(key);
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
+        let (held_key, position) = self.buckets[self.bucket(key)];
+        (held_key == key).then_some(position)
+    }
+
+    #[inline]
+    fn list(&self, position: u32) -> WaitList<'_> {
+        let start = position as usize + 1;
+        let words = &self.lists[start..start + self.lists[start - 1] as usize];
+        let (satisfied, others) = words[1..].split_at(words[0] as usize);
+        WaitList { satisfied, multi_condition: MultiConditionWaiters { words: others } }
+    }
+
+    /// Look at the table itself, not at what it points to; to be waited for later.
+    #[inline]
+    pub fn prefetch_table(&self) -> u64 {
+        self.stamp ^ (self.filter.len() ^ self.buckets.len() ^ self.lists.len()) as u64 ^ u64::from(self.keys)
+    }
+
+    /// Look at all that [`Self::sieve`] needs for some keys; to be waited for later.
+    #[inline]
+    pub fn prefetch_filter(&self, keys: &[PackedCondition]) -> u64 {
+        if self.filter.is_empty() {
+            return 0;
+        }
+        keys.iter().fold(0, |seen, &key| seen ^ self.filter[self.filter_position(key).0])
+    }
+
+    /// Move those keys to the front that something may wait for; their number.
+    #[inline]
+    pub fn sieve(&self, keys: &mut [PackedCondition]) -> usize {
+        if self.filter.is_empty() {
+            return 0;
+        }
+        // Without a branch: whether a key is there is as good as random.
+        let mut kept = 0;
+        for index in 0..keys.len() {
+            let key = keys[index];
+            let (word, bit) = self.filter_position(key);
+            keys[kept] = key;
+            kept += usize::from(self.filter[word] & bit != 0);
+        }
+        kept
+    }
+
+    /// Look at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
+    #[inline]
+    fn prefetch_buckets(&self, keys: &[PackedCondition]) {
+        if self.buckets.len() > CACHED_MAX {
+            let last = self.buckets.len() - 1;
+            let seen = keys.iter().fold(0, |seen, &key| seen ^ self.buckets[mix(key) as usize & last].1);
+            std::hint::black_box(seen);
+        }
+    }
+
+    /// Write the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
+    /// many as there are keys.
+    #[inline]
+    pub fn locate(&self, keys: &[PackedCondition], positions: &mut [u32]) -> usize {
+        self.prefetch_buckets(keys);
+        let mut kept = 0;
+        for &key in keys {
+            let (held_key, position) = self.buckets[self.bucket(key)];
+            positions[kept] = position;
+            kept += usize::from(held_key == key);
+        }
+        kept
+    }
+
+    /// Look at the lists at all places before any is waited for.
+    #[inline]
+    pub fn prefetch_lists(&self, positions: &[u32]) {
+        let lists = positions.iter().filter(|&position| position & LONE == 0);
+        std::hint::black_box(lists.fold(0, |seen, &position| seen ^ self.lists[position as usize]));
+    }
+
+    /// Replace keys by the places of what waits for them.
+    #[inline]
+    pub fn select(&self, keys: &mut Vec<PackedCondition>) {
+        let sieved = self.sieve(keys);
+        self.prefetch_buckets(&keys[..sieved]);
+        let mut kept = 0;
+        for index in 0..sieved {
+            let key = keys[index];
+            let (held_key, position) = self.buckets[self.bucket(key)];
+            keys[kept] = position;
+            kept += usize::from(held_key == key);
+        }
+        keys.truncate(kept);
+        self.prefetch_lists(keys);
+    }
+
+    /// What waits at a place.
+    #[inline]
+    pub fn get<'a>(&'a self, position: &'a u32) -> WaitList<'a> {
+        if position & LONE != 0 {
+            WaitList {
+                satisfied: std::slice::from_ref(position),
+                multi_condition: MultiConditionWaiters { words: &[] },
+            }
+        } else {
+            self.list(*position)
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        (self.filter.len() + self.buckets.len()) * 8 + (self.lists.capacity() + self.free.capacity()) * 4
+    }
+}

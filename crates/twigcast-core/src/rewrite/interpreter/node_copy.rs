@@ -1,0 +1,268 @@
+//! Copies of the message's nodes, with the namespaces they need.
+//!
+//! An element is copied as the bytes it is. A prefix that it uses may be declared outside those bytes; then the
+//! declaration goes into the copy's start tag, unless the constructors around bind the prefix to the same namespace.
+//! A prefix counts as used when it stands before a colon anywhere in the element, so that qualified names in values and
+//! text (`xsi:type="p:t"`) keep their meaning too. An unprefixed element takes its default namespace along, which may be
+//! none: `xmlns=""`.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+
+use crate::document::{AttributeId, Message, NodeId, NodeKind};
+use crate::eval::NodeRef;
+
+use super::super::ExtractError;
+use super::{Interpreter, OpenTag};
+
+/// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
+#[derive(Debug, Default)]
+pub(in crate::rewrite) struct InheritedNamespaces<'a> {
+    by_prefix: FxHashMap<&'a [u8], u32>,
+    default: Option<u32>,
+}
+
+/// What is in scope, by the nearest element that declares something, as far as asked.
+#[derive(Default)]
+pub(in crate::rewrite) struct NamespaceScopes<'a> {
+    inherited_by_node: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
+}
+
+impl<'a> NamespaceScopes<'a> {
+    /// The declarations in scope at an element, its own included.
+    fn at(&mut self, message: Message<'a>, element: NodeId) -> Rc<InheritedNamespaces<'a>> {
+        let document = message.document;
+        let mut declaring = element;
+        while declaring != 0 && declarations_on(message, declaring).is_empty() {
+            declaring = document.nodes[declaring as usize].parent;
+        }
+        if let Some(bound) = self.inherited_by_node.get(&declaring) {
+            return Rc::clone(bound);
+        }
+        let mut inherited = InheritedNamespaces::default();
+        let mut ancestor = declaring;
+        while ancestor != 0 {
+            for index in declarations_on(message, ancestor) {
+                let prefix = document.declarations[index].prefix.of(message.source);
+                let index = index as u32;
+                // What an inner element declares hides what an outer one does.
+                if prefix.is_empty() {
+                    inherited.default.get_or_insert(index);
+                } else {
+                    inherited.by_prefix.entry(prefix).or_insert(index);
+                }
+            }
+            ancestor = document.nodes[ancestor as usize].parent;
+        }
+        let inherited = Rc::new(inherited);
+        self.inherited_by_node.insert(declaring, Rc::clone(&inherited));
+        inherited
+    }
+}
+
+/// The indices of the declarations on one element.
+fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usize> {
+    let declarations = &message.document.declarations;
+    let start = declarations.partition_point(|declaration| declaration.owner < element);
+    let length = declarations[start..].iter().take_while(|declaration| declaration.owner == element).count();
+    start..start + length
+}
+
+impl<'a> Interpreter<'a> {
+    /// Copies a node to the result.
+    pub(in crate::rewrite) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
+        let id = match node {
+            NodeRef::Node(id) => id,
+            NodeRef::Attribute(attribute) => return self.copy_attribute(attribute),
+            NodeRef::Namespace { .. } => {
+                return Err(ExtractError::LoneNode { name: self.evaluator.qualified_name(node).to_owned() });
+            }
+        };
+        let document = self.message.document;
+        let node = &document.nodes[id as usize];
+        if node.kind == NodeKind::Document {
+            return document.children(id).try_for_each(|child| self.copy(NodeRef::Node(child)));
+        }
+        self.begin_content()?;
+        let bytes = node.span.of(self.message.source);
+        match node.kind {
+            NodeKind::Element => self.copy_element(id, bytes),
+            NodeKind::Text => self.output.push_raw_text(bytes),
+            NodeKind::Document | NodeKind::Comment | NodeKind::ProcessingInstruction => self.output.push(bytes),
+        }
+    }
+
+    fn copy_element(&mut self, id: NodeId, bytes: &'a [u8]) -> Result<(), ExtractError> {
+        if self.message.document.declarations.is_empty() && self.scope.is_empty() {
+            return self.output.push(bytes);
+        }
+        let needed = self.needed_declarations(id, bytes);
+        if needed.is_empty() {
+            return self.output.push(bytes);
+        }
+        let name_end = 1 + self.message.qname(id).len();
+        self.output.push(&bytes[..name_end])?;
+        for declaration in needed {
+            match declaration {
+                NeededDeclaration::NoDefault => self.output.push(b" xmlns=\"\"")?,
+                NeededDeclaration::Declared(index) => {
+                    let declaration = &self.message.document.declarations[index as usize];
+                    let prefix = declaration.prefix.of(self.message.source);
+                    self.output.push(if prefix.is_empty() { b" xmlns" } else { b" xmlns:" })?;
+                    self.output.push(prefix)?;
+                    let uri = declaration.uri.of(self.message.source);
+                    let quote: &[u8] = if uri.contains(&b'"') { b"'" } else { b"\"" };
+                    for part in [b"=", quote, uri, quote] {
+                        self.output.push(part)?;
+                    }
+                }
+            }
+        }
+        self.output.push(&bytes[name_end..])
+    }
+
+    /// The declarations that an element needs from outside itself and does not find where it is copied to.
+    fn needed_declarations(&mut self, id: NodeId, bytes: &'a [u8]) -> Vec<NeededDeclaration> {
+        let message = self.message;
+        let document = message.document;
+        let inherited = self.scopes.at(message, document.nodes[id as usize].parent);
+        let own: Vec<&[u8]> =
+            declarations_on(message, id).map(|index| document.declarations[index].prefix.of(message.source)).collect();
+        let mut needed = Vec::new();
+        if !own.contains(&&b""[..]) && self.has_unprefixed_element(id) {
+            let source = inherited.default.map_or(Cow::Borrowed(""), |index| self.uri(index));
+            if self.bound_to("").unwrap_or("") != source {
+                needed.push(match inherited.default {
+                    Some(index) if !source.is_empty() => NeededDeclaration::Declared(index),
+                    _ => NeededDeclaration::NoDefault,
+                });
+            }
+        }
+        if inherited.by_prefix.is_empty() {
+            return needed;
+        }
+        let mut decided: Vec<&[u8]> = own;
+        let default = needed.len();
+        for colon in memchr::memchr_iter(b':', bytes) {
+            let prefix = name_before(bytes, colon);
+            let Some(&index) = inherited.by_prefix.get(prefix) else { continue };
+            if decided.contains(&prefix) {
+                continue;
+            }
+            decided.push(prefix);
+            let bound = std::str::from_utf8(prefix).ok().and_then(|prefix| self.bound_to(prefix));
+            if bound != Some(&*self.uri(index)) {
+                needed.push(NeededDeclaration::Declared(index));
+            }
+        }
+        needed[default..].sort_unstable();
+        needed
+    }
+
+    /// Is there an element without a prefix in the subtree?
+    fn has_unprefixed_element(&self, id: NodeId) -> bool {
+        let nodes = &self.message.document.nodes;
+        (id..nodes[id as usize].end)
+            .any(|node| nodes[node as usize].kind == NodeKind::Element && !self.message.qname(node).contains(':'))
+    }
+
+    /// The URI that a declaration of the message binds.
+    fn uri(&self, declaration: u32) -> Cow<'a, str> {
+        let raw = self.message.document.declarations[declaration as usize].uri.of(self.message.source);
+        let raw = std::str::from_utf8(raw).unwrap_or_default();
+        if raw.contains(['&', '\t', '\r', '\n']) {
+            Cow::Owned(crate::scan::decode::attribute(raw))
+        } else {
+            Cow::Borrowed(raw)
+        }
+    }
+
+    /// What the constructors around bind a prefix to.
+    fn bound_to(&self, prefix: &str) -> Option<&str> {
+        self.scope.iter().rev().find(|(bound, _)| bound == prefix).map(|(_, uri)| &**uri)
+    }
+
+    /// Adds an attribute to the start tag that is open.
+    fn copy_attribute(&mut self, id: AttributeId) -> Result<(), ExtractError> {
+        let node = NodeRef::Attribute(id);
+        let qname = self.evaluator.qualified_name(node);
+        let (prefix, local) = qname.split_once(':').unwrap_or(("", qname));
+        let uri = self.evaluator.namespace_uri(node);
+        let Some(mut tag) = self.open.take() else {
+            let name = qname.to_owned();
+            return Err(match self.constructors {
+                0 => ExtractError::LoneNode { name },
+                _ => ExtractError::AttributeAfterContent { name },
+            });
+        };
+        if tag.constructs(&uri, local) || !tag.added.insert((uri.clone(), Cow::Borrowed(local))) {
+            return Err(ExtractError::DuplicateAttribute { name: qname.to_owned() });
+        }
+        let written =
+            if prefix.is_empty() || prefix == "xml" { Cow::Borrowed(prefix) } else { self.prefix_for(prefix, uri)? };
+        self.open = Some(tag);
+        let attribute = &self.message.document.attributes[id as usize];
+        let source = self.message.source;
+        let quote = &source[attribute.value.end as usize..=attribute.value.end as usize];
+        let colon: &[u8] = if written.is_empty() { b"" } else { b":" };
+        let value = attribute.value.of(source);
+        for part in [b" ", written.as_bytes(), colon, local.as_bytes(), b"=", quote, value, quote] {
+            self.output.push(part)?;
+        }
+        Ok(())
+    }
+
+    /// A prefix that is bound to a namespace in the open tag; declared there if need be.
+    fn prefix_for(&mut self, preferred: &'a str, uri: Cow<'a, str>) -> Result<Cow<'a, str>, ExtractError> {
+        if self.bound_to(preferred) == Some(&*uri) {
+            return Ok(Cow::Borrowed(preferred));
+        }
+        let existing = self
+            .scope
+            .iter()
+            .rev()
+            .find(|(prefix, bound)| !prefix.is_empty() && *bound == uri && self.bound_to(prefix) == Some(&*uri));
+        if let Some((prefix, _)) = existing {
+            return Ok(prefix.clone());
+        }
+        let mut prefix = Cow::Borrowed(preferred);
+        let mut number = 0;
+        // What constructors around bind stays as it is: those inside count on it.
+        while self.bound_to(&prefix).is_some() {
+            prefix = Cow::Owned(format!("ns{number}"));
+            number += 1;
+        }
+        self.output.push(b" xmlns:")?;
+        self.output.push(prefix.as_bytes())?;
+        self.output.push(b"=\"")?;
+        self.output.push_attribute_text(&uri)?;
+        self.output.push(b"\"")?;
+        self.scope.push((prefix.clone(), uri));
+        Ok(prefix)
+    }
+}
+
+impl OpenTag<'_> {
+    /// Is the attribute one of those that the query writes out?
+    fn constructs(&self, uri: &str, local: &str) -> bool {
+        self.element.attributes.iter().any(|(other_uri, bound)| **other_uri == *uri && **bound == *local)
+    }
+}
+
+/// A declaration to add to a copy; the default namespace first, then in document order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NeededDeclaration {
+    /// `xmlns=""`.
+    NoDefault,
+    /// A declaration of the message.
+    Declared(u32),
+}
+
+/// The name that ends right before an offset.
+fn name_before(bytes: &[u8], end: usize) -> &[u8] {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') || *byte >= 0x80;
+    let length = bytes[..end].iter().rev().take_while(|byte| is_name(byte)).count();
+    &bytes[end - length..end]
+}

@@ -1,0 +1,217 @@
+//! Lists of numbers or bytes that Python looks at where they are, in memory that is used again and again: memory that
+//! comes anew from the system is slow at first, and what a batch finds is long.
+
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::ordered_output::ThreadMatches;
+
+/// Lists that are kept, at most, and how much memory they may take together.
+const LISTS_MAX: usize = 8;
+const BYTES_MAX: usize = 128 << 20;
+
+/// A list that takes no more than one part of so many of its memory has memory to spare, if that is worth it.
+const SPARSE: usize = 8;
+const SPARSE_BYTES: usize = 1 << 12;
+
+/// Lists with memory to spare that may be looked at, and how much of that they may hold together.
+const SPARING_MAX: usize = 8;
+const SPARE_MAX: usize = 32 << 20;
+
+/// Memory of lists that are in no use any more.
+pub struct BufferPool<T>(Arc<Mutex<PooledBuffer<T>>>);
+
+struct PooledBuffer<T> {
+    lists: Vec<Vec<T>>,
+    /// Lists with memory to spare that are looked at, and how much of that they hold.
+    sparing: usize,
+    spare: usize,
+}
+
+impl<T> Default for BufferPool<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(PooledBuffer { lists: Vec::new(), sparing: 0, spare: 0 })))
+    }
+}
+
+impl<T> Clone for BufferPool<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+fn memory_of<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
+}
+
+impl<T> PooledBuffer<T> {
+    /// Lets a list be looked at that has so much memory to spare, unless that is too much with what others have.
+    fn start_read(&mut self, spare: usize) -> bool {
+        let fits = self.sparing < SPARING_MAX && self.spare + spare <= SPARE_MAX;
+        if fits {
+            self.sparing += 1;
+            self.spare += spare;
+        }
+        fits
+    }
+
+    /// Nobody looks at a list any more that had memory to spare.
+    fn end_lending(&mut self, spare: usize) {
+        self.sparing -= 1;
+        self.spare -= spare;
+    }
+
+    /// Keeps a list. Of too many, or too much memory, the smallest go, which are returned: those that short answers had
+    /// would otherwise keep out the ones that long answers need.
+    fn keep(&mut self, list: Vec<T>) -> Vec<Vec<T>> {
+        if memory_of(&list) > BYTES_MAX {
+            return vec![list];
+        }
+        self.lists.push(list);
+        let mut bytes: usize = self.lists.iter().map(memory_of).sum();
+        let mut gone = Vec::new();
+        while self.lists.len() > LISTS_MAX || bytes > BYTES_MAX {
+            let smallest = (0..self.lists.len()).min_by_key(|&index| self.lists[index].capacity());
+            let Some(smallest) = smallest.map(|index| self.lists.swap_remove(index)) else { break };
+            bytes -= memory_of(&smallest);
+            gone.push(smallest);
+        }
+        gone
+    }
+}
+
+impl<T: Copy> BufferPool<T> {
+    fn kept(&self) -> MutexGuard<'_, PooledBuffer<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The list with the most room that there is; whatever was in it may still be there.
+    pub fn take(&self) -> Vec<T> {
+        let lists = &mut self.kept().lists;
+        let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
+        largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
+    }
+
+    /// Take a list back that is in no use any more.
+    pub fn give_back(&self, list: Vec<T>) {
+        // To give memory back to the system takes long: nobody should wait for that.
+        let gone = self.kept().keep(list);
+        drop(gone);
+    }
+
+    /// The first so many of a list. They may be looked at for long, and many such lists at once: then they should not hold
+    /// much more memory than they need. A few may. Answers differ in length, so that most have memory that a longer one
+    /// needed, and to copy each of them out of it took a thirtieth of the time of matching and rewriting.
+    fn hold(&self, list: Vec<T>, count: usize) -> PooledPrefix<T> {
+        let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
+        let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
+        let pool = self.clone();
+        if spare == 0 || self.kept().start_read(spare) {
+            return PooledPrefix { list, count, spare, pool };
+        }
+        let few = list[..count].to_vec();
+        self.give_back(list);
+        PooledPrefix { list: few, count, spare: 0, pool }
+    }
+}
+
+/// The first so many of a list whose memory goes back to the room in the end.
+struct PooledPrefix<T: Copy> {
+    list: Vec<T>,
+    count: usize,
+    /// Memory that it has to spare, if that is much.
+    spare: usize,
+    pool: BufferPool<T>,
+}
+
+impl<T: Copy> PooledPrefix<T> {
+    fn list(&self) -> &[T] {
+        &self.list[..self.count]
+    }
+}
+
+impl<T: Copy> Drop for PooledPrefix<T> {
+    fn drop(&mut self) {
+        if self.spare > 0 {
+            self.pool.kept().end_lending(self.spare);
+        }
+        self.pool.give_back(std::mem::take(&mut self.list));
+    }
+}
+
+/// Fills in Python's view of a list that an object owns.
+///
+/// # Safety
+/// `view` points to a view to be filled. The list is neither written nor moved as long as the owner lives.
+unsafe fn fill_view<T>(list: &[T], owner: &Bound<'_, PyAny>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+    // SAFETY: the view holds the owner, and is handed out as one to be read only. There is no other way to let pyarrow
+    // look at memory that Rust owns, and to copy it took a sixth of the time of matching, more of that of rewriting.
+    let filled = unsafe {
+        let (start, bytes) = (list.as_ptr().cast_mut().cast(), size_of_val(list) as ffi::Py_ssize_t);
+        ffi::PyBuffer_FillInfo(view, owner.as_ptr(), start, bytes, 1, flags)
+    };
+    if filled == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
+}
+
+/// 32-bit numbers as a buffer of bytes. See the stub file.
+#[pyclass(frozen, name = "Numbers", module = "twigcast._core")]
+pub struct Int32Buffer(PooledPrefix<u32>);
+
+impl Int32Buffer {
+    /// What a batch found. The memory goes back to the room in the end.
+    pub fn new(matches_found: ThreadMatches<u32>, pool: &BufferPool<u32>) -> Self {
+        let (list, count) = matches_found.into_parts();
+        Self(pool.hold(list, count))
+    }
+
+    pub fn list(&self) -> &[u32] {
+        self.0.list()
+    }
+}
+
+#[pymethods]
+impl Int32Buffer {
+    fn __len__(&self) -> usize {
+        self.0.list().len()
+    }
+
+    /// The bytes, to be read only.
+    ///
+    /// # Safety
+    /// As Python calls it: `view` points to a view to be filled.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: the class is frozen, and only `drop` takes the list out.
+        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
+    }
+}
+
+/// Bytes as a buffer. See the stub file.
+#[pyclass(frozen, name = "Bytes", module = "twigcast._core")]
+pub struct ByteBuffer(PooledPrefix<u8>);
+
+impl ByteBuffer {
+    /// Payloads that a batch made. The memory goes back to the room in the end.
+    pub fn new(payloads: ThreadMatches<u8>, pool: &BufferPool<u8>) -> Self {
+        let (list, count) = payloads.into_parts();
+        Self(pool.hold(list, count))
+    }
+}
+
+#[pymethods]
+impl ByteBuffer {
+    fn __len__(&self) -> usize {
+        self.0.list().len()
+    }
+
+    /// The bytes, to be read only.
+    ///
+    /// # Safety
+    /// As Python calls it: `view` points to a view to be filled.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: the class is frozen, and only `drop` takes the list out.
+        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
+    }
+}
