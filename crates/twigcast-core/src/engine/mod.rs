@@ -45,6 +45,7 @@ use crate::rewrite::{Interner, Program};
 use crate::vocabulary::Vocabulary;
 
 pub use answer::{Answer, KeySnapshot};
+pub use bulk_insert::BulkReport;
 pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
 pub use compiled::EvaluationSource;
