@@ -222,17 +222,17 @@ class BatchResult:
 
     @property
     def key_offsets(self) -> bytes:
-        """``count + 1`` 32-bit offsets into ``found``."""
+        """``count + 1`` 32-bit offsets into ``matches``."""
 
     @property
     def slots(self) -> bytes:
         """32-bit slots of all matches, message after message; where there are ``keys``, places in these.
 
-        Copied when asked for, from ``found``.
+        Copied when asked for, from ``matches``.
         """
 
     @property
-    def found(self) -> Numbers:
+    def matches(self) -> Numbers:
         """The slots; where the answer is grouped, the same for queries: places in the group table, or in ``groups``."""
 
     @property

@@ -125,7 +125,7 @@ def _match_groups(subscriptions: SubscriptionSet, messages: _Messages, threads: 
         errors = {**dict(result.errors), **errors, **{rows[number]: error for number, error in failures.items()}}
     offsets, count = pa.py_buffer(result.key_offsets), len(xml)
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
-    numbers = pa.Array.from_buffers(_INT32, len(result.found), [None, pa.py_buffer(result.found)])
+    numbers = pa.Array.from_buffers(_INT32, len(result.matches), [None, pa.py_buffer(result.matches)])
     values = pa.DictionaryArray.from_arrays(numbers, groups, safe=False)
     columns = {
         "groups": pa.Array.from_buffers(GROUPS_TYPE, count, [validity, offsets], len(errors), children=[values]),
@@ -265,7 +265,7 @@ def _wrap(
 
 def _slots(result: Answers) -> pa.Buffer:
     """The slots, where they are."""
-    return pa.py_buffer(result.found if isinstance(result, BatchResult) else result.slots)
+    return pa.py_buffer(result.matches if isinstance(result, BatchResult) else result.slots)
 
 
 def payload_column(result: Answers, kind: pa.DictionaryType = _PAYLOAD_TYPE) -> pa.DictionaryArray:

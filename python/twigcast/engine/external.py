@@ -46,7 +46,7 @@ Answers = BatchResult | Patched
 
 def match_count(answers: Answers) -> int:
     """How many matches there are in all messages."""
-    return len(answers.found) if isinstance(answers, BatchResult) else len(answers.slots) // 4
+    return len(answers.matches) if isinstance(answers, BatchResult) else len(answers.slots) // 4
 
 
 def match_batch(
