@@ -190,7 +190,11 @@ def test_text_in_an_iterable_has_no_encoding() -> None:
     texts = ["<?xml version='1.0' encoding='UTF-16'?><p>caf\u00e9</p>", "<p>\ud800</p>", "<p>caf\u00e9</p>"]
     answer = subscriptions.match_batch(texts)
     assert answer.column("keys").to_pylist() == [["p"], None, ["p"]]
-    assert [error and error["code"] for error in answer.column("error").to_pylist()] == [None, "message-malformed", None]
+    assert [error and error["code"] for error in answer.column("error").to_pylist()] == [
+        None,
+        "message-malformed",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +223,10 @@ WRONG: list[tuple[Any, str]] = [
     (lambda s: s.add_many([(7, "/a")]), "key must be str, not int"),
     (lambda s: s.add_many([("k", "/a", 7)]), "namespaces must be a mapping of str to str, not int"),
     (lambda s: s.add_many([("k", "/a", {}, 7)]), "dialect must be str, not int"),
-    (lambda s: s.add_many([("k",)]), "a subscription has a key, a query, perhaps namespaces and a dialect, not 1 items"),
+    (
+        lambda s: s.add_many([("k",)]),
+        "a subscription has a key, a query, perhaps namespaces and a dialect, not 1 items",
+    ),
     (lambda s: s.add_many(["k"]), "a subscription must be a Subscription or a tuple of key and query, not str"),
     (lambda s: s.add_many({"k": 7}), "query must be str, not int"),
     (lambda s: s.nodes("<a/>", 7), "key must be str, not int"),
