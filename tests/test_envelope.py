@@ -62,6 +62,7 @@ def test_the_query_is_the_one_that_matched(subscriptions: SubscriptionSet) -> No
     assert {d.key: ET.fromstring(d.payload).get("for") for d in deliveries} == asked
 
 
+@pytest.mark.slow
 def test_the_query_is_the_one_that_matched_while_another_thread_changes_it() -> None:
     """Each result has the element that its query makes, and the query is told beside it."""
     names = [f"n{number}" for number in range(200)]

@@ -257,9 +257,7 @@ class BatchResult:
     needs_conversion: list[int]
     """Rows to convert to plain UTF-8 (``twigcast.reading.conversion.to_utf8``) and match again."""
 
-    def merge(
-        self, replies: Mapping[int, bytes | None], failures: list[tuple[int, TwigcastError]]
-    ) -> BatchResult:
+    def merge(self, replies: Mapping[int, bytes | None], failures: list[tuple[int, TwigcastError]]) -> BatchResult:
         """Returns the answer with the results of external matches.
 
         ``replies``: results by position of the match; without a result it is no match. ``failures`` are added.

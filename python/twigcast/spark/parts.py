@@ -149,9 +149,7 @@ def answer_writing(
         context = TaskContext.get()
         assert context is not None
         partition, attempt = context.partitionId(), context.taskAttemptId()
-        matcher = BatchMatcher(
-            load_session(snapshot), nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
-        )
+        matcher = BatchMatcher(load_session(snapshot), nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole)
         writer = AnswerWriter(Path(staging), partition, attempt)
         messages = size = 0
         for batch in gathered(read(batches)):
