@@ -28,7 +28,7 @@ from twigcast.overlay.onyx.protocol.events import (
     ResendRequested,
     StoreRequested,
 )
-from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
+from twigcast.overlay.onyx.protocol.node import OnyxNode
 from twigcast.overlay.onyx.protocol.recovery import backwards
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
@@ -99,7 +99,7 @@ class OnyxNetwork:
         ordered: OrderedSettings = BRISK,
         store_delay: float = 0.05,
         journal: Journal | None = None,
-        make_table: Callable[[], Table] = RoutingTable,
+        make_table: Callable[[], RoutingTable] = RoutingTable,
         portion: int = 50,
         settings_of: Callable[[Address], OnyxSettings] | None = None,
     ) -> None:
