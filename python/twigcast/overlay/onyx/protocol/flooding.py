@@ -1,7 +1,7 @@
 """Flooding: greetings on new links, link states, and the catalogue of sources.
 
 Entries of the catalogue are flooded like link states. The registry decides them by Raft among a few brokers; flooding
-only copies the decisions to all, so the two do not do the same (docs/decisions/0034-flooded-catalogue.md).
+only copies the decisions to all, so the two do not do the same (docs/decisions/0034-the-catalogue-is-flooded.md).
 """
 
 from __future__ import annotations
