@@ -87,6 +87,7 @@ JOINS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [_deep, _wide])
 def test_decided_on_deep_and_wide_messages(make: object) -> None:
     # The answers are the same whatever the size.
@@ -129,6 +130,7 @@ def test_rewriting_decides_what_matching_does(message: str, result: str) -> None
     assert len(deliveries) == 0
 
 
+@pytest.mark.slow
 def test_many_texts_are_searched_for_in_a_long_message() -> None:
     chance = random.Random(3)
     words = ["".join(chance.choices("abcdefgh", k=chance.randrange(2, 8))) for _ in range(500)]
@@ -240,6 +242,7 @@ def _condition(chance: random.Random, depth: int) -> str:
     return chance.choice(conditions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3, 5, 7, 8, 9, 10])
 def test_random_conditions_are_decided_like_libxml2_does(seed: int) -> None:
     chance = random.Random(seed)

@@ -104,6 +104,7 @@ def _change(history: _History, randomness: random.Random, conditions: bool) -> N
         history.add(new, at_once=kind == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_answers_are_those_of_the_population_at_the_time(trial: int) -> None:
     seed = SEED + trial

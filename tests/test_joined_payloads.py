@@ -146,6 +146,7 @@ def test_an_envelope_is_not_around_them() -> None:
     assert deliveries[0].payload == b'<to message="7" key="a"><r><i/></r></to>'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 40_000])
 def test_large_results_are_whole(count: int) -> None:
     """In several chunks, of pieces that are put together once or too large for that; and of a message of many nodes."""

@@ -58,6 +58,7 @@ def test_a_large_result_is_in_memory_once(queries: list[str]) -> None:
     assert growth(PROGRAM, queries) < (2.4 if "order by" in queries[0] else 1.6)
 
 
+@pytest.mark.slow
 def test_so_is_one_of_a_batch() -> None:
     program = PROGRAM.split("subscriptions.count_nodes")[0] + BATCH
     assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 1.6

@@ -55,6 +55,7 @@ def check(subscriptions: SubscriptionSet, message: str, reproduce: str = "") -> 
             assert len(subscriptions.nodes(message.encode(), key)) == nodes, about
 
 
+@pytest.mark.slow
 def test_seeded_run_agrees() -> None:
     for number in range(ROUNDS):
         seed = SEED + number
@@ -70,6 +71,7 @@ def test_shrinkable_pairs_agree(source: random.Random) -> None:
     check(population(generator, 1), generator.message())
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.data())
 def test_answers_survive_change(source: random.Random, data: st.DataObject) -> None:
     generator = Generator(source)

@@ -52,7 +52,7 @@ impl Engine {
             ..ParseBlock::default()
         };
         for (number, pairs) in pairs_given.chunks(BLOCK).enumerate() {
-            self.renew_if_due();
+            self.collect_vocabulary_if_due();
             let (identity, id) = (self.identity, self.registry.intern_context(context));
             self.parse_block(pairs, id, &mut block);
             for (index, (key, text)) in pairs.iter().enumerate() {
