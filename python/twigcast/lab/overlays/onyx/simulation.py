@@ -82,7 +82,7 @@ class OnyxShape:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationOutcome:
     """What came of it.
 
     Attributes:
@@ -159,12 +159,12 @@ class OnyxSimulation:
         self._first: dict[tuple[Address, str], str] = {}
         self.interests: dict[str, Path] = {}
         self.messages: list[OverlayMessage] = []
-        self.outcome = Outcome()
+        self.outcome = SimulationOutcome()
         self._matching: list[list[str]] = []
 
     # The run.
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         """All of it."""
         self.start()
         self.subscribe()

@@ -143,11 +143,6 @@ class Announcement:
             return len(self._interests) <= _TIGHTENED_AT_ONCE_MAX
         return len(self._interests) <= self._interests_when_tight // 2
 
-    def tighten(self) -> AnnouncementDelta:
-        """Announce what would be announced if all wishes came at once."""
-        self._tighten()
-        return self._changes()
-
     def _set_down(self, disjunct: Disjunct, roots: Roots) -> list[Disjunct]:
         """Take a wish out; the other wishes that need another carrier now."""
         if self._interests.pop(disjunct, None) is None:

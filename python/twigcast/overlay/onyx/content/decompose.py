@@ -119,7 +119,7 @@ class Decomposed(NamedTuple):
 
 def decompose(condition: Expr, budget: Budget) -> Decomposed:
     """The disjunction of conjunctions of absolute linear paths that a condition at the document node implies."""
-    work = _Decomposition(budget)
+    work = _Decomposer(budget)
     results = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
     is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in results)
     return Decomposed(frozenset(_largest(paths, budget.paths_max) for paths in results), is_generalised)
@@ -134,7 +134,7 @@ def _largest(paths: frozenset[Steps], count: int) -> frozenset[Steps]:
     )
 
 
-class _Decomposition:
+class _Decomposer:
     """Decomposes one condition."""
 
     def __init__(self, budget: Budget) -> None:

@@ -116,12 +116,12 @@ def _last_name(path: LinearPath) -> str:
 @lru_cache(maxsize=1 << 12)
 def _wider(path: LinearPath) -> tuple[_Key, ...]:
     """Likely paths that the path implies, itself among them."""
-    pieces = _pieces(path)
-    wider = map(_key, _from_steps(path)) if pieces is None else _from_text(pieces)
+    steps = _step_texts(path)
+    wider = map(_key, _from_steps(path)) if steps is None else _from_text(steps)
     return tuple({_key(path), *wider})
 
 
-class _Piece(NamedTuple):
+class _StepText(NamedTuple):
     """A step as text."""
 
     separator: str
@@ -129,7 +129,7 @@ class _Piece(NamedTuple):
     conditions: tuple[str, ...]
 
 
-def _pieces(path: LinearPath) -> list[_Piece] | None:
+def _step_texts(path: LinearPath) -> list[_StepText] | None:
     """The steps as text; `None` where they are to be parsed."""
     if path.namespaces:
         # Which prefix a namespace has depends on what stands before it.
@@ -137,24 +137,24 @@ def _pieces(path: LinearPath) -> list[_Piece] | None:
     results = list(_STEP.finditer(path.text))
     if sum(len(match[0]) for match in results) != len(path.text):
         return None
-    return [_Piece(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in results]
+    return [_StepText(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in results]
 
 
-def _from_text(pieces: list[_Piece]) -> Iterator[str]:
-    whole = [separator + name + "".join(conditions) for separator, name, conditions in pieces]
-    bare = [separator + name for separator, name, _ in pieces]
-    for start, end in _windows(len(pieces)):
+def _from_text(steps: list[_StepText]) -> Iterator[str]:
+    whole = [separator + name + "".join(conditions) for separator, name, conditions in steps]
+    bare = [separator + name for separator, name, _ in steps]
+    for start, end in _windows(len(steps)):
         last = end - 1
         above = "".join(bare[start:end])
         bodies = [above, "".join(whole[start:end]), "".join(whole[start:last]) + bare[last]]
-        conditions = pieces[last].conditions
+        conditions = steps[last].conditions
         if conditions:
             bodies += [above + condition for condition in conditions]
             bodies.append(above + "".join(conditions))
         # A `//` in place of the leading `/`.
-        if pieces[start].separator == "/":
+        if steps[start].separator == "/":
             yield from ("/" + body for body in bodies)
-        if start == 0 or pieces[start].separator != "/":
+        if start == 0 or steps[start].separator != "/":
             yield from bodies
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from twigcast import _core
+from twigcast._core import condition_tree
 from twigcast.overlay.onyx.content.decompose import Budget, decompose
 from twigcast.overlay.onyx.content.implication import conjunction_implies, without_implied
 from twigcast.overlay.onyx.content.implication_index import kept_without_implied
@@ -45,7 +45,7 @@ def matching_condition(text: str, namespaces: Mapping[str, str] = _NONE, dialect
         QueryError: The query is refused.
     """
     declared = dict(namespaces)
-    condition = read(_core.condition_tree(text, declared, dialect), declared)
+    condition = read(condition_tree(text, declared, dialect), declared)
     assert isinstance(condition, Expr)
     return condition
 

@@ -17,7 +17,7 @@ from twigcast.overlay.onyx.protocol.events import MessageRouted, StoreRequested
 from twigcast.overlay.onyx.protocol.link_projection import LinkProjections
 from twigcast.overlay.onyx.protocol.root_stream import ChildLink, RootStream
 from twigcast.overlay.onyx.protocol.state import NodeState
-from twigcast.overlay.onyx.wire.errors import UnknownDictionary, WireError
+from twigcast.overlay.onyx.wire.errors import WireError
 
 
 def publish(node: NodeState, message: OverlayMessage) -> None:
@@ -132,7 +132,7 @@ def _advance(
 def _wanting(node: NodeState, message: OverlayMessage, receivers: list[Address]) -> frozenset[Address]:
     try:
         return node.route(message, receivers)
-    except (RejectedMessage, WireError, UnknownDictionary) as error:
+    except (RejectedMessage, WireError) as error:
         # The root accepted the message. That it is over a limit here is no reason to keep it from others.
         node.warn("message", f"number {message.number} of root {message.root} is sent to all: {error}")
         return frozenset(receivers)

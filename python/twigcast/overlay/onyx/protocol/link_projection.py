@@ -24,7 +24,7 @@ from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.content.projection import Projection, common_part, covers, query_of
 from twigcast.overlay.onyx.content.projection_text import read_part, write_part
-from twigcast.overlay.onyx.content.restructuring import Transformation
+from twigcast.overlay.onyx.content.transformation import Transformation
 from twigcast.overlay.onyx.messages import OverlayMessage, RoutingQuery, SetProjection
 
 
