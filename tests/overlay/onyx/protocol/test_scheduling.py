@@ -119,7 +119,7 @@ def test_what_feeds_routing_is_urgent_whatever_else_it_feeds() -> None:
 
 
 def test_a_plan_in_the_wrong_order_is_refused() -> None:
-    with pytest.raises(ValueError, match="comes before an input"):
+    with pytest.raises(ValueError, match="comes before one of its inputs"):
         Plan([PlanOperator("b", ("a",), lambda _inputs: True), PlanOperator("a", (), lambda _inputs: True)])
 
 
