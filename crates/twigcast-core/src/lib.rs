@@ -15,7 +15,8 @@
 //! [`util`]: structures that know nothing of queries. [`simd`]: what of it is made for several kinds of processor.
 #![forbid(unsafe_code)]
 
-pub mod analysis;
+pub mod access;
+mod analysis;
 pub mod automaton;
 pub mod document;
 pub mod engine;
