@@ -24,6 +24,8 @@ const NOT_A_NODE_SET: u32 = 3;
 pub(in crate::engine) struct ConditionMemo {
     /// By operand and node, the record of the operand's values.
     pub(super) operands: StampedTable,
+    /// By operand, what was looked at to read it; those aside that are expressions.
+    pub(super) visits: StampedTable,
     /// By condition and node, whether it holds.
     decisions: StampedTable,
     /// Tests that hold at the element at hand.
@@ -36,12 +38,13 @@ impl ConditionMemo {
     /// Begins with a message.
     pub(in crate::engine) fn clear(&mut self) {
         self.operands.clear();
+        self.visits.clear();
         self.decisions.clear();
     }
 
     /// Bytes of the tables.
     pub(in crate::engine) fn bytes(&self) -> usize {
-        self.operands.bytes() + self.decisions.bytes()
+        self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
     }
 
     /// Forgets what was found, if that is much.

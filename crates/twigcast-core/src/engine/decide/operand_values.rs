@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use super::MessageRun;
 use crate::access::conditions::{ConditionId, OperandId};
-use crate::document::{NodeId, NodeKind};
+use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::{EvalError, NodeRef, Value};
 use crate::eval::text::visits_of;
 use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
 use crate::util::number;
 use crate::util::stamped_table::StampedTable;
 
-/// Operands count their visits for themselves, since queries share them: their numbers begin here.
+/// Operands that are expressions count their visits for themselves, since queries share them: their numbers begin here.
 const OPERAND_PAYERS: u32 = 1 << 29;
 /// In place of the record of an operand that is too expensive to read at an element.
 const FAILED: u32 = u32::MAX;
@@ -75,6 +75,13 @@ impl OperandValues<'_> {
     }
 }
 
+/// The string-value of an element. What is looked at for it is added to `visits`.
+fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
+    let value = message.string_value(element);
+    *visits += u64::from(message.document.nodes[element as usize].end - element) + visits_of(&value);
+    value
+}
+
 impl<'a> MessageRun<'a, '_> {
     /// Reads an operand at a node.
     pub(super) fn operand(&mut self, operand: OperandId, node: NodeId) -> Result<RecordIndex, EvalError> {
@@ -85,9 +92,12 @@ impl<'a> MessageRun<'a, '_> {
             None => {}
         }
         let start = self.values.texts.len();
-        self.evaluator.resume(OPERAND_PAYERS + operand);
         let mut record = OperandRecord { operand, ..OperandRecord::default() };
-        if let Err(error) = self.read(operand, node, &mut record) {
+        let read = match self.memo.visits.get(operand.into()) {
+            Some(visits) if u64::from(visits) > self.values_max => Err(self.budget_exceeded()),
+            _ => self.read(operand, node, &mut record),
+        };
+        if let Err(error) = read {
             self.values.texts.truncate(start);
             self.memo.operands.insert(key, FAILED);
             return Err(error);
@@ -109,9 +119,10 @@ impl<'a> MessageRun<'a, '_> {
     fn read(&mut self, operand: OperandId, node: NodeId, record: &mut OperandRecord) -> Result<(), EvalError> {
         let Some(shared) = self.population.shared.operand(operand) else { return Ok(()) };
         let (message, context) = (self.message, NodeRef::Node(node));
-        let texts = &mut self.values.texts;
+        let OperandValues { texts, numbers, .. } = &mut self.values;
+        let mut visits = 0;
         match &shared.operand {
-            Operand::Own => texts.push(self.evaluator.string_value(context)?),
+            Operand::Own => texts.push(string_value(message, node, &mut visits)),
             Operand::Attribute(name) => {
                 let attributes = message.document.attributes_of(node).iter();
                 let named = attributes.filter(|attribute| attribute.name == *name);
@@ -127,25 +138,36 @@ impl<'a> MessageRun<'a, '_> {
                 let nodes = &message.document.nodes;
                 for child in message.document.children(node) {
                     let child_node = &nodes[child as usize];
+                    visits += 1;
                     if child_node.kind == NodeKind::Element && test.accepts(child_node.name) {
-                        texts.push(self.evaluator.string_value(NodeRef::Node(child))?);
+                        texts.push(string_value(message, child, &mut visits));
                     }
                 }
             }
             Operand::Nodes(expr) => {
+                self.evaluator.resume(OPERAND_PAYERS + operand);
                 if let Value::Nodes(nodes) = self.evaluator.value_at(expr, context)? {
                     for node in nodes {
                         texts.push(self.evaluator.string_value(node)?);
                     }
                 }
             }
-            Operand::Text(expr) => texts.push(self.evaluator.string_at(expr, context)?),
-            Operand::Number(expr) => {
-                let number = number_key(self.evaluator.number_at(expr, context)?);
-                let start = self.values.numbers.len() as u32;
-                self.values.numbers.extend(number.map(ordered));
-                record.numbers = Some((start, self.values.numbers.len() as u32));
+            Operand::Text(expr) => {
+                self.evaluator.resume(OPERAND_PAYERS + operand);
+                texts.push(self.evaluator.string_at(expr, context)?);
             }
+            Operand::Number(expr) => {
+                self.evaluator.resume(OPERAND_PAYERS + operand);
+                let number = number_key(self.evaluator.number_at(expr, context)?);
+                let start = numbers.len() as u32;
+                numbers.extend(number.map(ordered));
+                record.numbers = Some((start, numbers.len() as u32));
+            }
+        }
+        if visits > 0 {
+            let before = self.memo.visits.get(operand.into()).unwrap_or(0);
+            let total = u64::from(before) + visits;
+            self.memo.visits.insert(operand.into(), u32::try_from(total).unwrap_or(u32::MAX));
         }
         Ok(())
     }
