@@ -26,9 +26,7 @@ pub(super) fn predicate_dependence(predicate: &Expr) -> Dependence {
     let own = dependence(predicate);
     match predicate {
         Expr::Number(_) | Expr::Arithmetic { .. } | Expr::Negate(_) => own.max(Dependence::Position),
-        Expr::Call { function, .. } if function_type(*function) == ExprType::Number => {
-            own.max(Dependence::Position)
-        }
+        Expr::Call { function, .. } if function_type(*function) == ExprType::Number => own.max(Dependence::Position),
         // A variable or an expression in parentheses may be a number.
         Expr::Path(path) if bare(path).is_some() => own.max(Dependence::Position),
         _ => own,

@@ -4,6 +4,7 @@
 //! are gone: `//a` is `descendant-or-self::node()/child::a`, `@a` is `attribute::a`, `.` is `self::node()`, `[2]` is
 //! `[position() = 2]`. The normaliser (`normal.rs`) may then fuse steps.
 
+pub use crate::ids::VariableId;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 /// An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3).
@@ -76,10 +77,6 @@ pub enum PathStart {
         predicates: Vec<Expr>,
     },
 }
-
-/// Number of a variable within its For-Where-Return query, in order of declaration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VariableId(pub u32);
 
 /// One step of a location path.
 #[derive(Clone, Debug, PartialEq)]

@@ -183,7 +183,7 @@ impl Expr {
             Self::Call { function, .. } => function.result_type(),
             Self::Path(path) => match path.start {
                 PathStart::Variable(id) if path.steps.is_empty() => {
-                    variable_types.get(id.0 as usize).copied().unwrap_or(ExprType::NodeSet)
+                    variable_types.get(id.index()).copied().unwrap_or(ExprType::NodeSet)
                 }
                 _ => ExprType::NodeSet,
             },

@@ -192,9 +192,9 @@ impl JsonWriter<'_> {
 
     /// The fields `name` and `id`.
     pub fn variable(&mut self, id: VariableId) {
-        let name = self.variables.get(id.0 as usize).map_or("", |name| name);
+        let name = self.variables.get(id.index()).map_or("", |name| name);
         self.text_field("name", name);
-        let _ = write!(self.out, ",\"id\":{}", id.0);
+        let _ = write!(self.out, ",\"id\":{}", id.as_u32());
     }
 
     /// `{"kind":"..."`, to be continued with fields.
