@@ -1,4 +1,4 @@
-//! Queries by themselves.
+//! Queries without an engine.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub fn warning(warning: QueryWarning) -> String {
     }
 }
 
-/// The algebra of a query as JSON.
+/// Returns the algebra of a query as JSON.
 #[pyfunction]
 pub fn parse_tree(
     py: Python<'_>,
@@ -47,7 +47,7 @@ pub fn parse_tree(
     Ok(json::query(&parsed, &vocabulary))
 }
 
-/// The condition under which a query may match, in normal form, as JSON.
+/// Returns the condition under which a query may match, in normal form, as JSON.
 #[pyfunction]
 pub fn condition_tree(
     py: Python<'_>,

@@ -28,12 +28,12 @@ struct ParsedSubscription {
     steps: Vec<LinearStep>,
 }
 
-/// What [`Engine::add_many`] has to say of subscriptions, each by its index among those that were passed.
+/// The result of [`Engine::add_many`]. Indices are those of the subscriptions among those that were passed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BulkReport {
-    /// Those that were not added.
+    /// The subscriptions that were not added, by index.
     pub refused: Vec<(usize, AddError)>,
-    /// Those that were added and look wrong.
+    /// The subscriptions that were added and look wrong, by index.
     pub warnings: Vec<(usize, QueryWarning)>,
 }
 
