@@ -69,12 +69,12 @@ pub enum Naming {
     Groups,
 }
 
-/// What the answer to a batch has to hold.
+/// The content of the answer to a batch.
 #[derive(Clone, Copy)]
 pub struct BatchOptions {
-    /// Whether it has payloads.
+    /// `true` for payloads.
     pub deliver: bool,
-    /// Whether it has numbers of selected nodes.
+    /// `true` for numbers of selected nodes.
     pub nodes: bool,
     pub naming: Naming,
 }
