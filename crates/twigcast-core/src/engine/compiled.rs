@@ -65,6 +65,10 @@ impl CompiledQuery {
             (&Registrations::One(Registration::Twig(number)), needs) if needs == ScanNeeds::default() => {
                 Some(CompiledEntry::Twig(number))
             }
+            (
+                &Registrations::One(Registration::Access(number)),
+                ScanNeeds { attributes: true, text: true, rewrites: false },
+            ) => Some(CompiledEntry::Access(number)),
             _ => None,
         }
     }
@@ -123,6 +127,8 @@ enum CompiledEntry {
     },
     /// A twig that needs neither.
     Twig(u32),
+    /// Accesses that need both.
+    Access(u32),
     /// Any other query, by its number in the table of these.
     Other(u32),
 }
@@ -147,6 +153,7 @@ impl PackedEntry {
             CompiledEntry::Trigger { number, text: true } => (4, number),
             CompiledEntry::Other(number) => (5, number),
             CompiledEntry::Twig(number) => (6, number),
+            CompiledEntry::Access(number) => (7, number),
         };
         (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
@@ -159,6 +166,7 @@ impl PackedEntry {
             2 => CompiledEntry::Path(Segment::Recent, sole_item(number)),
             kind @ (3 | 4) => CompiledEntry::Trigger { number, text: kind == 4 },
             6 => CompiledEntry::Twig(number),
+            7 => CompiledEntry::Access(number),
             _ => CompiledEntry::Other(number),
         }
     }
@@ -228,7 +236,8 @@ impl CompiledQueries {
             CompiledEntry::Vacant
             | CompiledEntry::Path(..)
             | CompiledEntry::Trigger { .. }
-            | CompiledEntry::Twig(_) => None,
+            | CompiledEntry::Twig(_)
+            | CompiledEntry::Access(_) => None,
         }
     }
 
@@ -241,9 +250,13 @@ impl CompiledQueries {
                 CompiledEntry::Vacant
                 | CompiledEntry::Trigger { .. }
                 | CompiledEntry::Twig(_)
+                | CompiledEntry::Access(_)
                 | CompiledEntry::Other(_) => None,
             },
-            CompiledEntry::Vacant | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) => None,
+            CompiledEntry::Vacant
+            | CompiledEntry::Trigger { .. }
+            | CompiledEntry::Twig(_)
+            | CompiledEntry::Access(_) => None,
         }
     }
 
@@ -256,6 +269,7 @@ impl CompiledQueries {
             }
             CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
             CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
+            CompiledEntry::Access(number) => Some(Registrations::One(Registration::Access(number))),
             CompiledEntry::Other(number) => self.evaluated.get(number).map(|other| other.registrations.clone()),
         }
     }
@@ -278,6 +292,10 @@ impl CompiledQueries {
             CompiledEntry::Twig(number) => {
                 // So does a twig.
                 to(Registration::Twig(number));
+            }
+            CompiledEntry::Access(number) => {
+                // So do accesses.
+                to(Registration::Access(number));
             }
             CompiledEntry::Other(number) => {
                 let Some(other) = self.evaluated.get_mut(number) else { return };
@@ -307,6 +325,7 @@ impl CompiledQueries {
     pub(super) fn needs(&self, query: u32) -> ScanNeeds {
         match self.entry(query) {
             CompiledEntry::Trigger { text, .. } => ScanNeeds { attributes: true, text, rewrites: false },
+            CompiledEntry::Access(_) => ScanNeeds { attributes: true, text: true, rewrites: false },
             _ => self.other(query).map_or_else(ScanNeeds::default, |other| other.needs),
         }
     }

@@ -1,7 +1,7 @@
 //! One message against all queries.
 
 use super::Engine;
-use super::decide::{Decisions, MessageRun};
+use super::decide::{ConditionMemo, Decisions, MessageRun, OperandValues};
 use super::early_stop::{MatchObserver, NoObserver};
 use super::parsed_queries::ParsedQueries;
 use super::path_cache::PathCache;
@@ -50,6 +50,7 @@ pub struct Matcher {
     satisfied: SatisfiedBranches,
     narrowed: ShapeWaitLists,
     decided: ConditionDecisions,
+    memo: ConditionMemo,
     /// Identity and bulk version of the engine that the tables belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
@@ -109,6 +110,7 @@ impl Matcher {
             + self.satisfied.bytes()
             + self.narrowed.bytes()
             + self.decided.bytes()
+            + self.memo.bytes()
     }
 
     /// Learn what the next message would have to be told, if there was any message since the last time.
@@ -128,6 +130,7 @@ impl Matcher {
         self.satisfied.clear();
         self.narrowed.clear();
         self.decided.clear();
+        self.memo = ConditionMemo::default();
     }
 
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: RecordOptions) -> Result<(), MessageError> {
@@ -297,6 +300,7 @@ impl Matcher {
 
     /// Decide what the automata have left open, until `watch` has enough.
     fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl MatchObserver) {
+        self.memo.clear();
         let population = &engine.population;
         let message = Message { source, document: &self.document };
         let mut run = MessageRun {
@@ -311,6 +315,8 @@ impl Matcher {
             satisfied: &mut self.satisfied,
             narrowed: &mut self.narrowed,
             decided: &mut self.decided,
+            memo: &mut self.memo,
+            values: OperandValues::default(),
         };
         for (learnt, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
             if uses_dfa {
