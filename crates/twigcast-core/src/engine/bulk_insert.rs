@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::subscribe::PlainPath;
 use super::subscription_table::QueryContext;
 use super::{AddError, Engine};
-use crate::automaton::nfa::StateId;
+use crate::ids::StateId;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::PathSpelling};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::needs::{QueryWarning, ScanNeeds};
 use super::query_index::{Registration, Segment, Slab};
-use crate::automaton::nfa::{AcceptItem, sole_item, state_of_sole};
+use crate::automaton::nfa::AcceptItem;
+use crate::ids::{ItemId, StateId};
 use crate::query::ast::Expr;
 use crate::rewrite::Program;
 use crate::util::chunked::Chunked;
@@ -115,7 +116,7 @@ impl Registrations {
 enum CompiledEntry {
     Vacant,
     /// A plain path: its item in a layer's automaton.
-    Path(Segment, u32),
+    Path(Segment, ItemId),
     /// A trigger that needs attributes, and maybe text.
     Trigger {
         number: u32,
@@ -141,8 +142,8 @@ impl PackedEntry {
     fn of(entry: CompiledEntry) -> Option<Self> {
         let (kind, number) = match entry {
             CompiledEntry::Vacant => (0, 0),
-            CompiledEntry::Path(Segment::Main, item) => (1, state_of_sole(item)?),
-            CompiledEntry::Path(Segment::Recent, item) => (2, state_of_sole(item)?),
+            CompiledEntry::Path(Segment::Main, item) => (1, item.sole_state()?.as_u32()),
+            CompiledEntry::Path(Segment::Recent, item) => (2, item.sole_state()?.as_u32()),
             CompiledEntry::Trigger { number, text: false } => (3, number),
             CompiledEntry::Trigger { number, text: true } => (4, number),
             CompiledEntry::Other(number) => (5, number),
@@ -155,8 +156,8 @@ impl PackedEntry {
         let number = self.0 & Self::NUMBER;
         match self.0 >> Self::NUMBER_BITS {
             0 => CompiledEntry::Vacant,
-            1 => CompiledEntry::Path(Segment::Main, sole_item(number)),
-            2 => CompiledEntry::Path(Segment::Recent, sole_item(number)),
+            1 => CompiledEntry::Path(Segment::Main, ItemId::sole_of(StateId::from_u32(number))),
+            2 => CompiledEntry::Path(Segment::Recent, ItemId::sole_of(StateId::from_u32(number))),
             kind @ (3 | 4) => CompiledEntry::Trigger { number, text: kind == 4 },
             6 => CompiledEntry::Twig(number),
             _ => CompiledEntry::Other(number),
@@ -204,7 +205,7 @@ impl CompiledQueries {
     }
 
     /// Put a plain path in place of its number.
-    pub(super) fn put_path(&mut self, query: u32, layer: Segment, item: u32) {
+    pub(super) fn put_path(&mut self, query: u32, layer: Segment, item: ItemId) {
         match PackedEntry::of(CompiledEntry::Path(layer, item)) {
             Some(path) => self.set(query, path),
             None => {
@@ -233,7 +234,7 @@ impl CompiledQueries {
     }
 
     /// The item of a query that is a plain path.
-    pub(super) fn path(&self, query: u32) -> Option<(Segment, u32)> {
+    pub(super) fn path(&self, query: u32) -> Option<(Segment, ItemId)> {
         match self.entry(query) {
             CompiledEntry::Path(layer, item) => Some((layer, item)),
             CompiledEntry::Other(number) => match self.evaluated.get(number)?.as_entry()? {

@@ -5,7 +5,7 @@ use super::decide::{Decisions, MessageRun};
 use super::early_stop::{MatchObserver, NoObserver};
 use super::parsed_queries::ParsedQueries;
 use super::path_cache::PathCache;
-use super::product::{ProductDfa, ProductStateId, SegmentCaches};
+use super::product::{ProductDfa, SegmentCaches};
 use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
 use super::slot_order::SlotOrder;
@@ -13,6 +13,7 @@ use super::stream_matcher::{StreamMatcher, StreamProgress};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
+use crate::ids::ProductStateId;
 use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::rewrite::Payloads;
 use crate::rewrite::batch::BatchRewriter;
@@ -234,10 +235,9 @@ impl Matcher {
         self.begin(engine);
         watch.begin(&mut self.decisions);
         let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
-        let route = (&mut self.walk, layers, &mut self.around);
-        let mut follower = StreamMatcher::new(route, self.message_number, watch);
-        decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut follower)?;
-        Ok(follower.followed)
+        let mut visitor = StreamMatcher::new(&mut self.walk, layers, &mut self.around, self.message_number, watch);
+        decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut visitor)?;
+        Ok(visitor.progress)
     }
 
     /// Lead the automata over the document that is made of a stream, while it is read.
@@ -256,7 +256,7 @@ impl Matcher {
             let is_last = reader.read(ITEMS_AT_FIRST << doublings)?;
             let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
             let matched = &mut self.decisions.matched;
-            fits = fits && self.walk.lead(reader.document(), layers, self.message_number, matched).is_ok();
+            fits = fits && self.walk.advance(reader.document(), layers, self.message_number, matched).is_ok();
             if fits && watch.has_enough(&mut self.decisions) {
                 return Ok(());
             }
@@ -365,7 +365,7 @@ impl Matcher {
     /// Lead both automata over the document; false if a cache is full.
     fn lead_all(&mut self, engine: &Engine) -> bool {
         let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
-        self.walk.lead(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
+        self.walk.advance(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
     }
 }
 

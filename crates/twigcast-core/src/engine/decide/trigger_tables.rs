@@ -3,9 +3,9 @@
 use super::lookups::LookupRequest;
 use super::satisfied_atoms::append_keys;
 use super::{Decisions, MessageRun};
-use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
+use crate::ids::StateId;
 use crate::plan::Distance;
 use crate::predicate::held::HeldConditions;
 use crate::predicate::packed::{self, AtomId, PackedCondition};
