@@ -4,6 +4,12 @@
 //! takes the four bytes of its number and costs nothing at run time. Further reserved ids are constants beside the table
 //! that they belong to.
 
+/// The number of a live subscription: small, stable while it lives, reused after removal.
+///
+/// It is a plain number, unlike the other ids: lists of slots leave the core as buffers of 32-bit integers, and the kernel
+/// that lists the members of a query set writes them.
+pub type Slot = u32;
+
 /// A number that is an index into one kind of table.
 pub trait TableId: Copy + Eq {
     /// In place of an id: none.
@@ -116,6 +122,10 @@ define_ids! {
     PathNodeId;
     /// A state of the product DFA.
     ProductStateId;
+    /// A shape of subtrees.
+    ShapeId;
+    /// A structural condition of triggers. An id is never used twice, so what was decided under it stays true.
+    StructuralConditionId;
     /// A conjunction of a [`ConjunctionIndex`](crate::engine::routing::ConjunctionIndex): stable while it lives, used again
     /// afterwards.
     ConjunctionId;

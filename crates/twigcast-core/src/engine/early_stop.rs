@@ -2,7 +2,7 @@
 
 use super::decide::Decisions;
 
-/// What an observer has noted of the queries that one state accepts.
+/// A note of an observer on the queries that one state accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ObserverNote {
     /// The queries have not been seen.
@@ -16,14 +16,14 @@ pub(super) enum ObserverNote {
 
 /// An observer of a message being matched.
 pub(super) trait MatchObserver {
-    /// Called before anything is decided, and again if all has to be decided anew.
+    /// Begins with a message. Called again if all has to be decided anew.
     fn begin(&mut self, decisions: &mut Decisions);
 
     /// Returns `true` if [`Self::has_enough`] is worth asking after so many elements.
     fn should_poll(&self, element_count: usize) -> bool;
 
-    /// Called with queries that match, where nothing else records them; some may be reported again. The queries that one
-    /// state accepts come together, with what the observer noted the last time.
+    /// Receives queries that match, where nothing else records them; some may be reported again. The queries that one state
+    /// accepts come together, with what the observer noted the last time.
     fn matched(&mut self, queries: &[u32], note: &mut ObserverNote);
 
     /// Returns the owner of the notes and its version. Notes of another owner or version are removed.

@@ -10,7 +10,7 @@ use crate::vocabulary::Name;
 /// whenever there are twice as many.
 const FIRST_POLL: usize = 8;
 
-/// Where and why reading a stream ended.
+/// The point and the reason where reading a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamProgress {
     /// At the end of the stream.

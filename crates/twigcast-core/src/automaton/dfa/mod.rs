@@ -44,7 +44,7 @@ const SPARE_ENTRIES: usize = 1 << 15;
 /// In place of an index into [`LazyDfa::exits`]: not prepared yet.
 const NO_EXITS: u32 = u32::MAX;
 
-/// What reaching a state says of queries.
+/// The acceptance of a state: the queries that match when it is reached, and what remains to be decided.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acceptance {
     accepts: ListRange<u32>,

@@ -1,4 +1,4 @@
-//! What a DFA state leaves to be decided at its elements.
+//! The decisions that a DFA state leaves to be made at its elements.
 
 use crate::automaton::nfa::{AcceptItem, Nfa};
 use crate::ids::StateId;
@@ -14,7 +14,7 @@ pub trait TriggerConditions {
     fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
 }
 
-/// What remains to be decided at the elements of one DFA state: the items of its NFA states, except acceptances.
+/// The decisions to be made at the elements of one DFA state: the items of its NFA states, except acceptances.
 ///
 /// There are many of these, visited in no order. Parts that most states do not have are kept apart, so that they are
 /// small.
@@ -30,7 +30,7 @@ pub struct StateDecisions {
     pub unindexed: Option<Box<UnindexedDecisions>>,
 }
 
-/// What remains to be decided besides triggers with a value condition.
+/// The decisions to be made besides those on triggers with a value condition.
 #[derive(Debug, Default)]
 pub struct UnindexedDecisions {
     /// Twigs to be decided one by one.

@@ -29,7 +29,7 @@ pub const NO_STATE: StateId = StateId::ABSENT;
 /// The state before the document's root element.
 pub const INITIAL: StateId = StateId::from_u32(0);
 
-/// What happens where a path accepts. The numbers are indexes into the engine's tables.
+/// The item of a state: what happens where a path accepts. The numbers are indexes into the engine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcceptItem {
     /// The query matches.
@@ -199,8 +199,7 @@ impl Nfa {
         }
     }
 
-    /// Notes that the engine keeps something of its own for a state, so that the state stays. Each call is one use, which
-    /// [`Self::detach`] ends.
+    /// Keeps a state for something that the engine stores elsewhere. Each call is one use, which [`Self::detach`] ends.
     pub fn attach(&mut self, state: StateId) {
         let entry = &mut self.states[state.index()];
         entry.begin_use();
@@ -402,7 +401,7 @@ impl Nfa {
         }
     }
 
-    /// Returns which edges leave a state: whether any has a name test, and the targets of the `*` and epsilon edges.
+    /// Returns the edges that leave a state: whether any has a name test, and the targets of the `*` and epsilon edges.
     #[inline]
     pub(super) fn edges(&self, id: StateId) -> (bool, Option<StateId>, Option<StateId>) {
         (self.states[id.index()].has(HAS_LABELLED), self.star(id), self.descendant(id))

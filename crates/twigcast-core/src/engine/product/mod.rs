@@ -112,7 +112,7 @@ pub(super) struct ProductDfa {
     version: u64,
     /// Transitions of earlier epochs that messages followed in this one.
     followed_again: usize,
-    /// How often all product states were brought up to date at once.
+    /// The number of times that all product states were brought up to date at once.
     pub(super) prefetches: u64,
     paths: ProductPaths,
     /// Transitions that were followed in this epoch. All other transitions of this epoch are on known paths.
