@@ -88,9 +88,9 @@ class Served:
     def resident_mb(self) -> float:
         """Memory that it holds."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found, "a process has a size"
-        return int(found[1]) / 1024
+        result = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert result, "a process has a size"
+        return int(result[1]) / 1024
 
 
 @contextmanager
@@ -108,11 +108,11 @@ def serving(folder: Path) -> Iterator[Served]:
     )
     try:
         assert process.stdout, "it is a pipe"
-        found = re.search(r"at http://(\S+)", process.stdout.readline())
-        if found is None:
+        result = re.search(r"at http://(\S+)", process.stdout.readline())
+        if result is None:
             raise SystemExit("the broker did not start")
         seconds = time.monotonic() - began
-        yield Served(process, found[1], token_file.read_text(encoding="ascii").strip(), seconds)
+        yield Served(process, result[1], token_file.read_text(encoding="ascii").strip(), seconds)
     finally:
         process.terminate()
         process.wait(30)
@@ -184,17 +184,17 @@ def measure_load(subscriptions: int, loads: dict[str, Load]) -> list[Row]:
 
 def _all_of(readers: Helper, done: dict[str, float]) -> dict[str, float]:
     """What the readers got, once they have got all; the time that took counts."""
-    wanted = done["sent"] * MATCHES
+    requested = done["sent"] * MATCHES
     parts: list[dict[str, float]] = []
     began = time.monotonic()
-    while sum(part["count"] for part in parts) < wanted:
+    while sum(part["count"] for part in parts) < requested:
         if time.monotonic() - began > 60:
-            raise SystemExit(f"of {wanted:,.0f} deliveries only {sum(p['count'] for p in parts):,.0f} came")
+            raise SystemExit(f"of {requested:,.0f} deliveries only {sum(p['count'] for p in parts):,.0f} came")
         time.sleep(0.05)
         parts.append(readers.ask())
-    late = time.monotonic() - began
+    delayed = time.monotonic() - began
     first = parts[0]
-    return {**first, "count": sum(part["count"] for part in parts), "late_s": late}
+    return {**first, "count": sum(part["count"] for part in parts), "late_s": delayed}
 
 
 def _publish(served: Served, bodies: list[str], load: Load) -> dict[str, float]:

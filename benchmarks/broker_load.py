@@ -49,9 +49,9 @@ class Reader:
         data = self.rest + data
         ages = []
         end = 0
-        for found in _SENT.finditer(data):
-            ages.append((now - int(found[1])) / 1e9)
-            end = found.end()
+        for result in _SENT.finditer(data):
+            ages.append((now - int(result[1])) / 1e9)
+            end = result.end()
         # What may be the beginning of the next one.
         self.rest = data[max(end, len(data) - _SENT_BYTES_MAX) :]
         return ages
@@ -129,8 +129,8 @@ class Publisher:
     def receive(self) -> bool:
         """Take what has come; whether the answer is complete."""
         self.answer += self.connection.recv(_READ_BYTES)
-        head, found, body = self.answer.partition(b"\r\n\r\n")
-        if not found:
+        head, result, body = self.answer.partition(b"\r\n\r\n")
+        if not result:
             return False
         length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
         if length is None:
@@ -213,19 +213,19 @@ def publish(address: str, token: str, bodies: list[bytes], load: Load) -> dict[s
 
 def main() -> None:
     """``python -m benchmarks.broker_load read|idle|publish``, with a JSON object of arguments on standard input."""
-    given = json.loads(sys.stdin.readline())
-    address, token = given["address"], given["token"]
+    supplied = json.loads(sys.stdin.readline())
+    address, token = supplied["address"], supplied["token"]
     match sys.argv[1]:
         case "read":
-            read(address, token, given["subscribers"])
+            read(address, token, supplied["subscribers"])
         case "idle":
-            held = open_streams(address, token, given["subscribers"])
+            held = open_streams(address, token, supplied["subscribers"])
             print("ready", flush=True)
             sys.stdin.readline()
             print(len(held), flush=True)
         case "publish":
-            bodies = [body.encode() for body in given["bodies"]]
-            print(json.dumps(publish(address, token, bodies, Load(**given["load"]))), flush=True)
+            bodies = [body.encode() for body in supplied["bodies"]]
+            print(json.dumps(publish(address, token, bodies, Load(**supplied["load"]))), flush=True)
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def measure_lxml(feed: str, name: str) -> Row:
         return [[number for number, query in enumerate(compiled) if query(tree)] for tree in trees]
 
     expected = [[f"s{number}" for number in row] for row in match()]
-    found = [sorted(subscriptions.match(message).keys, key=lambda key: int(key[1:])) for message in messages]
-    if found != expected:
+    results = [sorted(subscriptions.match(message).keys, key=lambda key: int(key[1:])) for message in messages]
+    if results != expected:
         sys.exit(f"{feed} {name}: the answers differ from libxml2's")
     expat, theirs = side_by_side(3, lambda: parse_with_expat(messages), match)
     return {

@@ -12,7 +12,7 @@ from pyexpat import ParserCreate
 
 from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
-from twigcast._core import Engine, RoutingTable, WantedLabels
+from twigcast._core import ConjunctionIndex, Engine, LabelRequest
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Span
 from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
@@ -50,14 +50,14 @@ def measure(feed: str) -> list[Row]:
                 if opened.is_stream:
                     idle.match_stream(opened.body, opened.dictionary)
                 else:
-                    idle.match_with_failures(opened.body)
+                    idle.answer(opened.body)
 
         return work
 
-    def routing(link: _Link, table: RoutingTable, wanted: WantedLabels) -> Callable[[], None]:
+    def routing(link: _Link, table: ConjunctionIndex, requested: LabelRequest) -> Callable[[], None]:
         def work() -> None:
             for message in link.messages:
-                link.bodies.opened(message).route(table, wanted)
+                link.bodies.opened(message).route(table, requested)
 
         return work
 
@@ -86,14 +86,14 @@ def measure(feed: str) -> list[Row]:
     return rows
 
 
-def _table(feed: str, unreached: bool) -> tuple[RoutingTable, WantedLabels]:
+def _table(feed: str, unreached: bool) -> tuple[ConjunctionIndex, LabelRequest]:
     """A routing table, and what is asked of it."""
-    table = RoutingTable()
+    table = ConjunctionIndex()
     for number, path in enumerate(workloads.queries(feed, "10k")[:PATHS]):
         table.add([(path, {})], [number % NEIGHBOURS])
     if unreached:
         table.add([(NEVER, {})], [NEIGHBOURS])
-    return table, WantedLabels([(label, label) for label in range(NEIGHBOURS + unreached)])
+    return table, LabelRequest([(label, label) for label in range(NEIGHBOURS + unreached)])
 
 
 class _Link:
@@ -109,7 +109,7 @@ class _Link:
         before, self._comes, self._goes = (Exchange(Bodies(), (str(form), "text")) for _ in range(3))
         self.bodies = Bodies()
         for exchange in (before, self._comes, self._goes):
-            exchange.hear(hello)
+            exchange.on_hello(hello)
         self._packets: list[bytes] = []
         self.messages: list[OverlayMessage] = []
         for number, text in enumerate(texts, 1):
@@ -128,13 +128,13 @@ class _Link:
         for message in self.messages:
             list(self._goes.outgoing(Span(7, 0, message.number, message)))
 
-    def forward(self, table: RoutingTable, wanted: WantedLabels) -> None:
+    def forward(self, table: ConjunctionIndex, requested: LabelRequest) -> None:
         """Receive all messages, find who wants them, send them on to one neighbour."""
         for data in self._packets:
             (received,) = messages_of(data, self._comes.agreed)
             span = self._comes.incoming(received)
             message = span.message
-            self.bodies.opened(message).route(table, wanted)
+            self.bodies.opened(message).route(table, requested)
             onward = message.passed_on(8)
             for each in self._goes.outgoing(Span(span.root, span.after, span.upto, onward)):
                 packet([frame(each)])

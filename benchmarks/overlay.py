@@ -38,9 +38,9 @@ MISSED = 100
 """Messages that are published while the third broker is down."""
 
 
-def query(place: int, number: int) -> str:
+def query(position: int, number: int) -> str:
     """The query of a subscription: every other one compares a value too."""
-    topic = f"{NAMES[place]}-{number}"
+    topic = f"{NAMES[position]}-{number}"
     if number % 2:
         return f"/alerts/alert[@topic='{topic}']/info[severity > {number % 3}]"
     return f"//alert[@topic='{topic}']/area[geocode]"
@@ -57,13 +57,13 @@ def message(numbers: tuple[int, int, int]) -> str:
     return f"<alerts>{alerts}{line * ((MESSAGE_BYTES - len(alerts)) // len(line))}</alerts>"
 
 
-def fill(folder: Path, place: int, count: int) -> None:
+def fill(folder: Path, position: int, count: int) -> None:
     """A store with the subscriptions of one broker."""
     store = open_store(folder)
     try:
         for first in range(0, count, 20_000):
             new = [
-                NewSubscription(1, f"k{n}", query(place, n), subscriber=f"s{n % SUBSCRIBERS}")
+                NewSubscription(1, f"k{n}", query(position, n), subscriber=f"s{n % SUBSCRIBERS}")
                 for n in range(first, min(first + 20_000, count))
             ]
             with store.transaction() as transaction:
@@ -77,12 +77,12 @@ class Member:
 
     Args:
         folder: For its store.
-        place: Which one.
+        position: Which one.
         join: The overlay port of the one before.
     """
 
-    def __init__(self, folder: Path, place: int, join: int | None) -> None:
-        self.name = NAMES[place]
+    def __init__(self, folder: Path, position: int, join: int | None) -> None:
+        self.name = NAMES[position]
         self._folder = folder
         self._join = join
         self._ports = [_free_port(), _free_port()]
@@ -107,11 +107,11 @@ class Member:
             text=True,
         )
         assert self._process.stdout, "it is a pipe"
-        found = re.search(r"at http://(\S+)", self._process.stdout.readline())
-        if found is None:
+        result = re.search(r"at http://(\S+)", self._process.stdout.readline())
+        if result is None:
             raise SystemExit(f"the broker {self.name} did not start")
         seconds = time.monotonic() - began
-        return Served(self._process, found[1], self._token.read_text(encoding="ascii").strip(), seconds)
+        return Served(self._process, result[1], self._token.read_text(encoding="ascii").strip(), seconds)
 
     def kill(self) -> None:
         """End it at once."""
@@ -152,9 +152,9 @@ def three(subscriptions: int) -> Iterator[tuple[list[Member], list[Served], floa
     folder = Path(tempfile.mkdtemp(prefix="overlay-", dir=base))
     members: list[Member] = []
     try:
-        for place, name in enumerate(NAMES):
-            fill(folder / name, place, subscriptions // 3)
-            members.append(Member(folder, place, members[-1].overlay_port if members else None))
+        for position, name in enumerate(NAMES):
+            fill(folder / name, position, subscriptions // 3)
+            members.append(Member(folder, position, members[-1].overlay_port if members else None))
         served = [member.start() for member in members]
         began = time.monotonic()
         for one in served:
@@ -168,10 +168,10 @@ def three(subscriptions: int) -> Iterator[tuple[list[Member], list[Served], floa
 
 def _knows_all(served: Served, each: int) -> bool:
     """Whether a broker knows what the others want, and not only that they want everything for now."""
-    found = ask(served, "GET", "/overlay")
-    reached = sum(broker["towards"] is not None for broker in found["brokers"])
-    tables = [link["table"] for link in found["links"]]
-    return bool(reached == 2 and not found["wishes_waiting"] and min(tables) >= each)
+    result = ask(served, "GET", "/overlay")
+    reached = sum(broker["towards"] is not None for broker in result["brokers"])
+    tables = [link["table"] for link in result["links"]]
+    return bool(reached == 2 and not result["wishes_waiting"] and min(tables) >= each)
 
 
 def measure_hops(served: list[Served], subscriptions: int, rate: float, seconds: float) -> list[Row]:
@@ -195,7 +195,7 @@ def measure_hops(served: list[Served], subscriptions: int, rate: float, seconds:
     rows: list[Row] = [
         {
             "what": f"delivered at the {name} broker",
-            "links": place,
+            "links": position,
             "subscriptions": subscriptions,
             "published_per_s": done["accepted"] / done["seconds"],
             "complete": age["count"] >= done["sent"],
@@ -204,7 +204,7 @@ def measure_hops(served: list[Served], subscriptions: int, rate: float, seconds:
             "cpu_us_per_message": 1e6 * cpu / done["sent"],
             "resident_mb": one.resident_mb(),
         }
-        for place, (name, age, cpu, one) in enumerate(zip(NAMES, ages, used, served, strict=True))
+        for position, (name, age, cpu, one) in enumerate(zip(NAMES, ages, used, served, strict=True))
     ]
     hop: Row = {"what": "a hop (third against second)", "links": 1, "subscriptions": subscriptions}
     for name in ("p50_ms", "p99_ms"):
@@ -233,8 +233,8 @@ def measure_propagation(served: list[Served]) -> Row:
         def arrived(key: str = key, text: bytes = text, sent: dict[str, float] = sent) -> str | None:
             answer = ask(served[0], "POST", "/messages", text, "application/xml")
             sent[answer["id"]] = time.monotonic()
-            found = ask(served[2], "GET", f"/deliveries?subscriber={key}&limit=1")["deliveries"]
-            return found[0]["message"] if found else None
+            result = ask(served[2], "GET", f"/deliveries?subscriber={key}&limit=1")["deliveries"]
+            return result[0]["message"] if result else None
 
         first = None
         while first is None:
@@ -266,8 +266,8 @@ def measure_restart(members: list[Member], served: list[Served]) -> Row:
 
     def all_there() -> bool:
         nonlocal taken
-        found = ask(again, "GET", "/deliveries?subscriber=missed&limit=1000&bodies=false")["deliveries"]
-        taken += len(found)
+        results = ask(again, "GET", "/deliveries?subscriber=missed&limit=1000&bodies=false")["deliveries"]
+        taken += len(results)
         return taken >= MISSED
 
     wait(all_there)
@@ -279,17 +279,19 @@ def measure_restart(members: list[Member], served: list[Served]) -> Row:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as result:
+        return int(result.getsockname()[1])
 
 
 def measure(*, quick: bool = False) -> list[Row]:
     """All figures of the overlay."""
     subscriptions = 3_000 if quick else 99_999
     rate, seconds = (200.0, 3.0) if quick else (1_000.0, 15.0)
-    with three(subscriptions) as (members, served, made):
+    with three(subscriptions) as (members, served, created):
         rows = measure_hops(served, subscriptions, rate, seconds)
         rows.append(measure_propagation(served))
         rows.append(measure_restart(members, served))
-        rows.append({"what": "routing queries made, after the start", "subscriptions": subscriptions, "start_s": made})
+        rows.append(
+            {"what": "routing queries made, after the start", "subscriptions": subscriptions, "start_s": created}
+        )
     return rows

@@ -185,7 +185,7 @@ def _persistent() -> Any:
     return _pika().BasicProperties(delivery_mode=2)
 
 
-def filter_messages(port: int, number: int, queries: list[str], told: Any) -> None:
+def filter_messages(port: int, number: int, queries: list[str], reported: Any) -> None:
     """One filter process, until it gets an empty message; tells its processor seconds."""
     paths = [(etree.XPath(query), f"subscriber{index % QUEUES}") for index, query in enumerate(queries)]
     connection = _connect(port)
@@ -209,7 +209,7 @@ def filter_messages(port: int, number: int, queries: list[str], told: Any) -> No
             waiting = 0
         if is_last:
             break
-    told.put(time.process_time() - began)
+    reported.put(time.process_time() - began)
     connection.close()
 
 
@@ -236,11 +236,11 @@ def measure_filters(filters: int, queries: list[str], bodies: list[bytes], messa
         channel.tx_select()
         # New processes: what runs in this one beside the benchmark is not to be copied.
         fresh = multiprocessing.get_context("spawn")
-        told: Any = fresh.Queue()
+        reported: Any = fresh.Queue()
         processes = [
             fresh.Process(
                 target=filter_messages,
-                args=(port, n, queries[n * QUERIES_PER_FILTER : (n + 1) * QUERIES_PER_FILTER], told),
+                args=(port, n, queries[n * QUERIES_PER_FILTER : (n + 1) * QUERIES_PER_FILTER], reported),
             )
             for n in range(filters)
         ]
@@ -255,7 +255,7 @@ def measure_filters(filters: int, queries: list[str], bodies: list[bytes], messa
         channel.basic_publish("messages", "", b"", _persistent())
         channel.tx_commit()
         try:
-            used = [told.get(timeout=ANSWER_SECONDS_MAX) for _ in processes]
+            used = [reported.get(timeout=ANSWER_SECONDS_MAX) for _ in processes]
             seconds = time.monotonic() - began
         except queue.Empty:
             raise SystemExit(f"the filters behind RabbitMQ did not end within {ANSWER_SECONDS_MAX:.0f} s") from None

@@ -55,13 +55,13 @@ def ordinary_queries(feed: str, count: int) -> list[str]:
     Published workloads of bare paths match a fifth of all messages, as no subscriber would want.
     """
     chance = random.Random(workloads.SEED)
-    made: dict[str, None] = {}
-    elements = [found for xml in workloads.messages(feed) for found in _elements(ET.fromstring(xml), "")]  # noqa: S314
-    while len(made) < count:
+    created: dict[str, None] = {}
+    elements = [result for xml in workloads.messages(feed) for result in _elements(ET.fromstring(xml), "")]  # noqa: S314
+    while len(created) < count:
         path, attributes = chance.choice(elements)
         values = chance.sample(attributes, chance.randint(2, min(4, len(attributes))))
-        made[path + "".join(f"[@{name}='{value}']" for name, value in values)] = None
-    return list(made)
+        created[path + "".join(f"[@{name}='{value}']" for name, value in values)] = None
+    return list(created)
 
 
 def _elements(element: ET.Element, above: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -171,14 +171,14 @@ def _nothing_by_tasks(spark: SparkSession, feed: _Feed, folder: Path) -> None:
 
 def _write_messages(name: str, folder: Path, messages: int) -> _Feed:
     """Write the messages of a feed over and over."""
-    made = workloads.messages(name)
+    created = workloads.messages(name)
     path = folder / f"{name}-{messages}.parquet"
     schema = pa.schema([("message_id", pa.string()), ("xml", pa.binary())])
     size = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for start in range(0, messages, ROW_GROUP):
             numbers = range(start, min(start + ROW_GROUP, messages))
-            bodies = [made[number % len(made)] for number in numbers]
+            bodies = [created[number % len(created)] for number in numbers]
             writer.write_table(pa.table([[f"{name}-{number}" for number in numbers], bodies], schema=schema))
             size += sum(map(len, bodies))
     return _Feed(name, path, messages, size)
@@ -187,10 +187,10 @@ def _write_messages(name: str, folder: Path, messages: int) -> _Feed:
 def _small_files(spark: SparkSession, folder: Path) -> Iterator[Row]:
     feed = folder / "feed"
     feed.mkdir()
-    made = workloads.messages("news")
+    created = workloads.messages("news")
     size = 0
     for number in range(FILES):
-        body = made[number % len(made)]
+        body = created[number % len(created)]
         (feed / f"{number:05d}.xml").write_bytes(body)
         size += len(body)
 

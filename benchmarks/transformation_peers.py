@@ -71,12 +71,12 @@ def _xpath(parts: list[FlwrQuery]) -> Answer:
         root = etree.fromstring(body)
         results = []
         for bindings, returns in compiled:
-            found = [
+            matching = [
                 b"".join(etree.tostring(node, with_tail=False) for path in returns for node in path(binding))
                 for binding in bindings(root)
             ]
-            if found:
-                results.append(b"".join(b"<result>" + result + b"</result>" for result in found))
+            if matching:
+                results.append(b"".join(b"<result>" + result + b"</result>" for result in matching))
         return results
 
     return answer

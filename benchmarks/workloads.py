@@ -100,28 +100,30 @@ def messages(feed: str) -> list[bytes]:
 def queries(feed: str, name: str) -> list[str]:
     """The queries of a workload."""
     if feed == "news":
-        wanted = GENERATED[name]
+        requested = GENERATED[name]
         schema = bundled_dtd("news")
         domains = PRESETS["news"].domains(schema, SEED)
-        made = path_queries(
-            schema, wanted.count, SEED, predicates=wanted.predicates, nested=wanted.nested, domains=domains
+        created = path_queries(
+            schema, requested.count, SEED, predicates=requested.predicates, nested=requested.nested, domains=domains
         )
-        made = by_order(made) if wanted.by_order else made
-        return by_value(made) if wanted.values else made
+        created = by_order(created) if requested.by_order else created
+        return by_value(created) if requested.values else created
     folder = SHARED / ("xmark" if feed == "xmark" else "nitf/queries")
     stem = "queries_d8_w0.2_ds0.2_5k" if feed == "xmark" else REAL[name][0]
     with gzip.open(folder / f"{stem}.txt.gz", "rt", encoding="utf-8") as file:
-        made = file.read().splitlines()
+        created = file.read().splitlines()
     if name == "values-50k":
-        return by_value(made[: GENERATED[name].count])
-    return by_order(made) if name == "order-50k" else made
+        return by_value(created[: GENERATED[name].count])
+    return by_order(created) if name == "order-50k" else created
 
 
 def by_order(queries: list[str]) -> list[str]:
     """The queries with the tests of attributes for a number made comparisons by order."""
     chance = random.Random(SEED)
     equality = re.compile(r"(\[@[\w.:-]+)=([0-9]+\])")
-    return [equality.sub(lambda found: found[1] + chance.choice(("<", "<=", ">", ">=")) + found[2], q) for q in queries]
+    return [
+        equality.sub(lambda result: result[1] + chance.choice(("<", "<=", ">", ">=")) + result[2], q) for q in queries
+    ]
 
 
 def by_value(paths: list[str]) -> list[str]:
@@ -132,8 +134,8 @@ def by_value(paths: list[str]) -> list[str]:
 
 def workloads() -> list[Workload]:
     """All that can be run here."""
-    made = [Workload(name, "news", wanted.what) for name, wanted in GENERATED.items()]
+    created = [Workload(name, "news", requested.what) for name, requested in GENERATED.items()]
     if has_shared():
-        made += [Workload(name, "nitf", what) for name, (_, what) in REAL.items()]
-        made.append(Workload("xmark-5k", "xmark", "XMark document of 3.5 MB, 5,000 paths, depth 8"))
-    return made
+        created += [Workload(name, "nitf", what) for name, (_, what) in REAL.items()]
+        created.append(Workload("xmark-5k", "xmark", "XMark document of 3.5 MB, 5,000 paths, depth 8"))
+    return created

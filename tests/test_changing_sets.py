@@ -79,7 +79,7 @@ class Trial:
     def add(self, kind: str, count: int) -> None:
         new = {f"{kind}{self.random.randrange(1_000)}": _query(self.random) for _ in range(count)}
         new = {key: query for key, query in new.items() if key not in self.expected}
-        assert not self.subscriptions.add_many(new.items())
+        self.subscriptions.add_many(new.items()).raise_if_refused()
         self.expected |= new
 
     def change(self) -> None:
@@ -140,13 +140,13 @@ class Trial:
     def _deliver(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:10]:
             both = (subscriptions.deliver(message), afresh.deliver(message))
-            found, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
-            assert found == expected, message
+            result, expected = ({one.key: one.payload for one in deliveries} for deliveries in both)
+            assert result == expected, message
 
     def _nodes(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:5]:
-            counts, tree = subscriptions.count_nodes(message), etree.fromstring(message)
-            assert counts == afresh.count_nodes(message), message
+            counts, tree = subscriptions.node_counts(message), etree.fromstring(message)
+            assert counts == afresh.node_counts(message), message
             for key in afresh.keys()[:30]:
                 path = afresh[key].query
                 if not path.startswith("for"):
@@ -157,8 +157,8 @@ class Trial:
         if len(self.held) > HELD_MAX:
             self.release(self.random.randrange(HELD_MAX))
 
-    def release(self, place: int) -> None:
-        answers, expected = self.held.pop(place)
+    def release(self, position: int) -> None:
+        answers, expected = self.held.pop(position)
         assert answers.to_pylist() == expected
 
 

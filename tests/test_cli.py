@@ -174,13 +174,13 @@ def test_what_stays_undecided_is_told_once(desk: Path, errors: str) -> None:
     arguments = ["deliver", "-s", "odd.jsonl", "-o", "-", "--errors", errors, "inbox/many.xml"]
     ran = twigcast(*arguments, cwd=desk)
     assert (ran.status, [row["key"] for row in ran.rows]) == (0, ["whole"])
-    told = [(key, reasons[key.split()[0]]) for key, _ in queries[:3]]
+    reported = [(key, reasons[key.split()[0]]) for key, _ in queries[:3]]
     if errors == "json":
         rows = [json.loads(line) for line in ran.err.splitlines()]
         assert all(row["message"] == "many.xml" and row["code"] == "subscription-undecided" for row in rows)
-        assert [(row["key"], row["reason"]) for row in rows] == told
+        assert [(row["key"], row["reason"]) for row in rows] == reported
     else:
-        lines = [f"twigcast: undecided on many.xml: the subscription '{key}': {reason}" for key, reason in told]
+        lines = [f"twigcast: undecided on many.xml: the subscription '{key}': {reason}" for key, reason in reported]
         assert ran.err.splitlines() == lines
 
 
@@ -222,8 +222,8 @@ def test_check_a_file(desk: Path) -> None:
         ["subs.jsonl:2", "stories"],
         ["subs.jsonl:3", "quakes"],
     ]
-    for place in ("subs.jsonl:4: events: ", "subs.jsonl:5: bad: column 2", "subs.jsonl:6: "):
-        assert f"twigcast: {place}" in ran.err
+    for position in ("subs.jsonl:4: events: ", "subs.jsonl:5: bad: column 2", "subs.jsonl:6: "):
+        assert f"twigcast: {position}" in ran.err
     assert "6 subscriptions: " in ran.err
     assert "3 refused" in ran.err
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from twigcast import SubscriptionSet
-from twigcast._core import Engine
+from twigcast.engine.session import EngineSession
 from twigcast.errors import MalformedMessage
 from twigcast.limits import Limits
 from twigcast.reading.records import cut_records
@@ -31,9 +31,9 @@ CASES: dict[str, tuple[bytes, int, int, str]] = {
 
 @pytest.fixture
 def subscriptions() -> SubscriptionSet:
-    made = SubscriptionSet()
-    made.add("any", "/a")
-    return made
+    created = SubscriptionSet()
+    created.add("any", "/a")
+    return created
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -64,17 +64,17 @@ def test_cutting_records_says_so(case: str) -> None:
 def test_the_pipeline_keeps_them_with_the_reason(subscriptions: SubscriptionSet, tmp_path: Path) -> None:
     matching = pytest.importorskip("twigcast.spark.matching", reason="needs the extra spark")
     subscriptions.save(tmp_path / "set")
-    matcher = matching.Matcher(Engine.load(str(tmp_path / "set"), Limits().as_dict()), Limits())
+    matcher = matching.BatchMatcher(EngineSession.load(str(tmp_path / "set"), Limits()))
     bodies = [xml for xml, *_ in CASES.values()]
     messages = pa.RecordBatch.from_arrays(
         [pa.array(list(CASES), pa.string()), pa.array(bodies, pa.binary())], ["message_id", "xml"]
     )
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for answers in matcher.answers(messages):
         for row in answers.rejected().to_pylist():
-            told[row["message_id"]] = row["reason"]
+            reported[row["message_id"]] = row["reason"]
             assert row["xml"] == CASES[row["message_id"]][0]
-    assert told == {name: f"the message {reason}" for name, (_, _, _, reason) in CASES.items()}
+    assert reported == {name: f"the message {reason}" for name, (_, _, _, reason) in CASES.items()}
 
 
 def test_the_command_line_says_so(tmp_path: Path) -> None:

@@ -52,17 +52,17 @@ def explained(query: str, message: str = ALERT) -> Explanation:
     ],
 )
 def test_the_first_part_that_fails_and_what_is_there(query: str, where: str, hint: str) -> None:
-    found = explained(query)
-    assert not found
-    text = str(found)
+    result = explained(query)
+    assert not result
+    text = str(result)
     assert f"- {where}" in text or f"- .//{where}" in text or where == "c:event", text
     assert hint in text, text
 
 
 def test_what_matches_shows_its_steps_the_predicates_that_held_and_its_nodes() -> None:
-    found = explained("//c:info[c:event='Fire']/c:severity")
-    assert found
-    assert str(found).splitlines() == [
+    result = explained("//c:info[c:event='Fire']/c:severity")
+    assert result
+    assert str(result).splitlines() == [
         "matches: //c:info[c:event='Fire']/c:severity",
         "  + //c:info[c:event = 'Fire']  (1 of 2 nodes)",
         "    at /alert/info[1] (line 1, column 22)",
@@ -71,37 +71,37 @@ def test_what_matches_shows_its_steps_the_predicates_that_held_and_its_nodes() -
         "  1 node:",
         '    /alert/info[1]/severity (line 1, column 47)  "Severe"',
     ]
-    assert found.node_count == 1
-    assert found.nodes == [NodeLocation("/alert/info[1]/severity", "element", 1, 47, "Severe")]
-    assert found.hints == []
+    assert result.node_count == 1
+    assert result.nodes == [NodeLocation("/alert/info[1]/severity", "element", 1, 47, "Severe")]
+    assert result.hints == []
 
 
 def test_operands_are_explained_one_by_one() -> None:
-    found = explained("//c:x or not(//c:info)")
-    assert not found
-    assert [(part["text"], part["holds"]) for part in found.details["verdict"]["operands"]] == [
+    result = explained("//c:x or not(//c:info)")
+    assert not result
+    assert [(part["text"], part["holds"]) for part in result.details["verdict"]["operands"]] == [
         ("//c:x", False),
         ("not(//c:info)", False),
     ]
-    assert "+ //c:info  (2 nodes)" in str(found)
-    assert found.node_count is None
+    assert "+ //c:info  (2 nodes)" in str(result)
+    assert result.node_count is None
 
 
 def test_as_text_and_as_values() -> None:
-    found = explained("//c:info[c:event='flood']", "<alert xmlns='urn:c'><info><event>Flood</event></info></alert>")
-    assert str(found).splitlines() == [
+    result = explained("//c:info[c:event='flood']", "<alert xmlns='urn:c'><info><event>Flood</event></info></alert>")
+    assert str(result).splitlines() == [
         "does not match: //c:info[c:event='flood']",
         "  - //c:info[c:event = 'flood']  (0 of 1 node)",
         "    nearest: /alert/info (line 1, column 22)",
         "      - c:event = 'flood'  (c:event is \"Flood\")",
         '        "Flood" differs from "flood" in letter case only: /alert/info/event (line 1, column 28)',
     ]
-    values = found.as_dict()
+    values = result.as_dict()
     assert values["query"] == "//c:info[c:event='flood']"
     assert values["matches"] is False
     assert values["verdict"]["steps"][0]["predicates"] == [{"text": "c:event = 'flood'", "remaining": 0}]
-    (hint,) = found.hints
-    assert (hint.kind, hint.place and hint.place.path) == ("case", "/alert/info/event")
+    (hint,) = result.hints
+    assert (hint.kind, hint.location and hint.location.path) == ("case", "/alert/info/event")
 
 
 def test_long_values_and_many_values_are_cut() -> None:
@@ -116,9 +116,9 @@ def test_line_ends_in_values_do_not_break_lines() -> None:
 
 def test_a_binding_that_fails_by_a_condition_between_variables() -> None:
     query = "for $a in /r/a, $b in /r/b where $a = $b return $b"
-    found = explained(query, "<r><a>1</a><b>2</b></r>")
-    assert not found
-    assert "relate variables to each other" in str(found)
+    result = explained(query, "<r><a>1</a><b>2</b></r>")
+    assert not result
+    assert "relate variables to each other" in str(result)
     assert explained(query, "<r><a>1</a><b>1</b></r>")
 
 
@@ -173,17 +173,17 @@ def test_the_verdict_is_the_engines(query: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matches = bool(SubscriptionSet([("q", query)]).match(message))
-    found = explain(query, message)
-    assert found.matches == matches
-    assert found.details["verdict"]["holds"] or not matches
-    assert str(found).startswith("matches" if matches else "does not match")
+    result = explain(query, message)
+    assert result.matches == matches
+    assert result.details["verdict"]["holds"] or not matches
+    assert str(result).startswith("matches" if matches else "does not match")
 
 
 def test_a_query_that_rewrites_shows_bindings_and_result() -> None:
     xml = b"<d><i n='1'><h>Port</h></i><i n='2'><h>Rail</h></i></d>"
     passing = explain("for $i in //i where $i/h = 'Rail' and $i/@n > 1 return <r>{ $i/h }</r>", xml)
     assert passing.details["result"] == "<r><h>Rail</h></r>"
-    assert [place.path for place in passing.nodes] == ["/d/i[2]"]
+    assert [position.path for position in passing.nodes] == ["/d/i[2]"]
     assert "the result, 18 bytes:\n    <r><h>Rail</h></r>" in str(passing)
     failing = explain("for $i in //i where $i/h = 'Rail' and $i/@n = 7 return <r>{ $i/h }</r>", xml)
     assert not failing

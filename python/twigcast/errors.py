@@ -18,6 +18,7 @@
     │   ├── DuplicateKey              the key is taken             .key
     │   ├── InvalidKey                it is no text                .key .reason
     │   ├── UnknownKey                there is no such key         .key
+    │   ├── SubscriptionChanged       it is not what was matched   .key
     │   ├── UndecidedSubscription     it failed on one message     .key .reason
     │   ├── SubscriptionFileError     a subscription file is wrong .path .line .reason
     │   └── RefusedSubscriptions      some were refused            .refused
@@ -132,8 +133,8 @@ class UndeclaredPrefix(QueryError):
     @property
     def prefix(self) -> str:
         """The prefix, as it stands at ``column``."""
-        found = _NAME.match(self.text, max(self.column - 1, 0))
-        return found.group() if found else ""
+        result = _NAME.match(self.text, max(self.column - 1, 0))
+        return result.group() if result else ""
 
 
 class RejectedMessage(TwigcastError, ValueError):
@@ -260,8 +261,8 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
         self.column = column
 
     def __str__(self) -> str:
-        place = "" if self.line is None else f"line {self.line}, column {self.column}: "
-        return f"{place}{self.reason} ({self.remedy})"
+        position = "" if self.line is None else f"line {self.line}, column {self.column}: "
+        return f"{position}{self.reason} ({self.remedy})"
 
 
 class NeedsConversion(MalformedMessage):
@@ -332,6 +333,23 @@ class UnknownKey(SubscriptionError, KeyError):
         return f"there is no subscription with the key {self.key!r}"
 
 
+class SubscriptionChanged(SubscriptionError):
+    """A subscription was replaced or removed since a message was matched.
+
+    Args:
+        key: The key.
+    """
+
+    code = "subscription-changed"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"the subscription {self.key!r} was replaced or removed since the message was matched; match it again"
+
+
 class UndecidedSubscription(SubscriptionError):
     """A subscription that could not be decided, or not be rewritten, on one message. The others were.
 
@@ -369,8 +387,8 @@ class SubscriptionFileError(SubscriptionError):
         self.reason = reason
 
     def __str__(self) -> str:
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{place}: {self.reason}"
+        position = self.path if self.line is None else f"{self.path}:{self.line}"
+        return f"{position}: {self.reason}"
 
 
 class RefusedSubscriptions(SubscriptionError):
@@ -552,15 +570,17 @@ def caret(text: str, column: int) -> str:
         text: A query, of any length and any number of lines.
         column: The place, in characters of the whole text from 1.
     """
-    place = min(max(column - 1, 0), len(text))
-    line_start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
-    line_end = min((end for end in (text.find("\n", place), text.find("\r", place)) if end >= 0), default=len(text))
-    start = max(line_start, min(place - _EXCERPT_WIDTH_MAX // 2, line_end - _EXCERPT_WIDTH_MAX))
+    position = min(max(column - 1, 0), len(text))
+    line_start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    line_end = min(
+        (end for end in (text.find("\n", position), text.find("\r", position)) if end >= 0), default=len(text)
+    )
+    start = max(line_start, min(position - _EXCERPT_WIDTH_MAX // 2, line_end - _EXCERPT_WIDTH_MAX))
     end = min(line_end, start + _EXCERPT_WIDTH_MAX)
     head = "..." if start > line_start else ""
     tail = "..." if end < line_end else ""
-    before = head + _printable(text[start:place])
-    return f"    {before}{_printable(text[place:end])}{tail}\n    {' ' * _width(before)}^"
+    before = head + _printable(text[start:position])
+    return f"    {before}{_printable(text[position:end])}{tail}\n    {' ' * _width(before)}^"
 
 
 def _printable(text: str) -> str:

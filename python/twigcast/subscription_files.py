@@ -29,6 +29,15 @@ from twigcast.limits import Limits
 from twigcast.registration import DIALECTS, Dialect, Subscription
 from twigcast.subscriptions import SubscriptionSet
 
+__all__ = [
+    "RefusedSubscriptionRow",
+    "SubscriptionFileRow",
+    "find_subscription",
+    "is_snapshot",
+    "load_subscriptions",
+    "read_subscriptions",
+]
+
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """What a snapshot starts with."""
 
@@ -141,9 +150,9 @@ def _parquet_rows(name: str) -> Iterator[SubscriptionFileRow | SubscriptionFileE
         try:
             with parquet.ParquetFile(path) as file:
                 _check_columns(str(path), file.schema_arrow.names)
-                wanted = [c for c in ("key", "query", "namespaces", "dialect") if c in file.schema_arrow.names]
+                requested = [c for c in ("key", "query", "namespaces", "dialect") if c in file.schema_arrow.names]
                 line = 0
-                for batch in file.iter_batches(columns=wanted):
+                for batch in file.iter_batches(columns=requested):
                     for values in batch.to_pylist(maps_as_pydicts="lossy"):
                         line += 1
                         yield _row(str(path), line, values)
@@ -204,8 +213,8 @@ class RefusedSubscriptionRow:
     @property
     def label(self) -> str:
         """Where it stands and what it is called."""
-        place = self.path if self.line is None else f"{self.path}:{self.line}"
-        return place if self.key is None else f"{place}: {self.key}"
+        position = self.path if self.line is None else f"{self.path}:{self.line}"
+        return position if self.key is None else f"{position}: {self.key}"
 
     def __str__(self) -> str:
         return str(self.error) if isinstance(self.error, SubscriptionFileError) else f"{self.label}: {self.error}"
@@ -246,8 +255,8 @@ def load_subscriptions(
             else:
                 refused.append(RefusedSubscriptionRow(row.path, row.line, None, row))
 
-    unacceptable = loaded.add_many(good_rows())
-    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
+    report = loaded.add_many(good_rows())
+    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in report.refused]
     refused.sort(key=lambda row: row.line or 0)
     return loaded, refused
 

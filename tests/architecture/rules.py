@@ -56,3 +56,38 @@ DETAILS: dict[str, Rule] = {
     "rust-first-lines": text_rules.rust_first_lines,
 }
 """What stands behind the counts of counted rules."""
+
+HINTS: dict[str, str] = {
+    "python-layers": "move the name to a lower layer, or pass it in; layers.txt tells the layers",
+    "python-files-have-layers": "name the file in layers.txt, in the layer where it belongs",
+    "python-circles": "move what both files need to a third one below them",
+    "lab-apart": "the product never imports the lab: move what it needs into the product",
+    "core-imports": "write `from twigcast._core import X`",
+    "face-imports": "import from the module that defines the name",
+    "rust-layers": "move the item to a lower folder, or pass it in; layers.txt tells the layers",
+    "rust-files-have-layers": "name the file or its folder in layers.txt, in the layer where it belongs",
+    "rust-circles": "move what both files need to a third one below them",
+    "packets-apart": "the crate of packets knows nothing of the core",
+    "rust-module-style": "move x.rs to x/mod.rs",
+    "class-names": "give one of the classes a name that says which of the two it is",
+    "rust-type-names": "give one of the types a name that says which of the two it is",
+    "split-impls": "gather the methods in fewer files, or in one folder, or part the type",
+    "python-words": "take the word of the glossary",
+    "rust-words": "take the word of the glossary",
+    "python-first-lines": "begin with a sentence: 'Returns the keys of ...', for a class 'A set of ...'",
+    "rust-first-lines": "begin with a sentence: 'Returns the keys of ...', for a type 'A set of ...'",
+    "long-functions": "part the function where its steps part",
+    "python-only-tests": "use it, or move it to the tests or the lab, or delete it",
+    "rust-only-tests": "use it, or move it to the tests, or delete it",
+    "heavy-imports": "import the module in the function that uses it",
+    "protocols-without-input": "time comes as `now`, messages as calls; drivers do the rest",
+    "kinds-of-delivery": "ask broker/delivery/channels.py",
+    "recipe-pages": "write the page in docs/extending",
+    "recipe-xpath-function": "docs/extending/xpath-function.md",
+    "recipe-delivery-channel": "docs/extending/delivery-channel.md",
+    "recipe-spark-source-or-sink": "docs/extending/spark-source-or-sink.md",
+    "recipe-overlay-protocol": "docs/extending/overlay-protocol.md",
+    "recipe-published-figure": "docs/extending/published-figure.md",
+    "recipe-error": "docs/extending/error.md",
+}
+"""What to do when a rule fails."""

@@ -197,7 +197,7 @@ class _Reader:
             for attribute in attributes
         )
         at, kind = self._keyword(at, end)
-        stop = self._stop(at, end)
+        stop = self._stop(at, end, has_value=kind in {"const", "static", "type"})
         if is_test:
             self.tests.append((start, stop))
         if not kind:
@@ -243,15 +243,12 @@ class _Reader:
                 break
         return at, ""
 
-    def _stop(self, at: int, end: int) -> int:
-        """Returns the position behind the item: behind its block, or behind its semicolon."""
-        has_value = False
+    def _stop(self, at: int, end: int, *, has_value: bool) -> int:
+        """Returns the position behind the item: behind its block, or behind its semicolon if it has a value."""
         while at < end:
             text = self.texts[at]
             if text == ";":
                 return at + 1
-            if text == "=":
-                has_value = True
             if text in _CLOSING and self.kinds[at] == "punct":
                 at = self.partner[at]
                 if text == "{" and not has_value:

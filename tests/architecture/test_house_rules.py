@@ -7,7 +7,7 @@ import pytest
 from tests.architecture import exceptions
 from tests.architecture.layers import layers
 from tests.architecture.python_sources import benchmark_files, package_files
-from tests.architecture.rules import DETAILS, HOUSE_RULES, RULES
+from tests.architecture.rules import DETAILS, HINTS, HOUSE_RULES, RULES
 from tests.architecture.rust_sources import crate_files
 
 
@@ -27,7 +27,7 @@ def test_rule_holds(rule: str) -> None:
     def detail(offender: str) -> str:
         return "\n    ".join([offender, *(item for item in all_details if item.startswith(f"{offender}: "))])
 
-    exceptions.check(rule, offenders, detail)
+    exceptions.check(rule, HINTS[rule], offenders, detail)
 
 
 def test_exceptions_are_of_rules_and_have_reasons() -> None:
@@ -35,6 +35,10 @@ def test_exceptions_are_of_rules_and_have_reasons() -> None:
     assert {table.rule for table in tables} <= set(RULES)
     assert all(len(table.reason) > 10 for table in tables)
     assert all(count > 0 for table in tables for count in table.counts.values())
+
+
+def test_each_rule_says_what_to_do() -> None:
+    assert HINTS.keys() == RULES.keys()
 
 
 def test_few_circles_of_rust_files_are_accepted() -> None:

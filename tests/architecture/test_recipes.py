@@ -6,7 +6,7 @@ import pytest
 
 from tests.architecture import exceptions
 from tests.architecture.python_sources import package_files
-from tests.architecture.rules import RECIPES, RULES
+from tests.architecture.rules import HINTS, RECIPES, RULES
 from tests.architecture.rust_sources import crate_files
 
 
@@ -19,4 +19,4 @@ def sources() -> None:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_nothing_is_forgotten(recipe: str) -> None:
-    exceptions.check(recipe, RULES[recipe]())
+    exceptions.check(recipe, HINTS[recipe], RULES[recipe]())

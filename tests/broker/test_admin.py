@@ -26,9 +26,9 @@ def admin(address: str, *arguments: str) -> Result:
 
 
 def test_tokens_made_beside_the_broker_are_known_to_it(store: SqlStore, store_address: str) -> None:
-    made = admin(store_address, "token", "create", "feeds", "--scope", "publish", "-s", "subscribe")
-    assert made.exit_code == 0
-    secret = made.stdout.strip()
+    created = admin(store_address, "token", "create", "feeds", "--scope", "publish", "-s", "subscribe")
+    assert created.exit_code == 0
+    secret = created.stdout.strip()
     assert re.fullmatch(r"tc_[\w-]{43}", secret)
     token = store.token_by_digest(hashlib.sha256(secret.encode()).digest())
     assert token is not None
@@ -44,10 +44,10 @@ def test_tokens_made_beside_the_broker_are_known_to_it(store: SqlStore, store_ad
 
 
 def test_tenants(store: SqlStore, store_address: str) -> None:
-    made = admin(
+    created = admin(
         store_address, "tenant", "create", "press", "--limit", "subscriptions_max=5", "--limit", "sources_max=0"
     )
-    assert made.exit_code == 0
+    assert created.exit_code == 0
     assert [(t.name, t.limits) for t in store.tenants()] == [
         ("default", {}),
         ("press", {"subscriptions_max": 5, "sources_max": 0}),
@@ -78,8 +78,8 @@ def test_bad_usage(store: SqlStore, store_address: str, arguments: tuple[str, ..
 def test_counts(store: SqlStore, store_address: str) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 3, xml=b"12345"), [one])
-    found = json.loads(admin(store_address, "stats", "--json", "--tenant", "default").stdout)
-    assert found == {
+    result = json.loads(admin(store_address, "stats", "--json", "--tenant", "default").stdout)
+    assert result == {
         "store": store.url,
         "messages": 3,
         "rejected": 0,

@@ -28,6 +28,8 @@ from twigcast.errors import MissingJava, TwigcastError
 from twigcast.spark.java import check_java
 from twigcast.subscriptions import SubscriptionSet
 
+pytestmark = pytest.mark.spark
+
 KILLS = int(os.environ.get("TWIGCAST_KILLS", "1"))
 WAIT_SECONDS = 600.0
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
@@ -65,12 +67,12 @@ def population(tmp_path: Path) -> Path:
 
 def expected(messages: dict[str, bytes]) -> tuple[set[Row], set[Row], set[Row]]:
     """The three tables as the library makes them."""
-    found = SubscriptionSet(subscriptions(3, 100))
+    result = SubscriptionSet(subscriptions(3, 100))
     matches, deliveries, rejected = set(), set(), set()
     for name, xml in messages.items():
         try:
-            matches |= {(name, key) for key in found.match(xml).keys}
-            deliveries |= {(name, one.key, one.payload.decode()) for one in found.deliver(xml) if one.rewritten}
+            matches |= {(name, key) for key in result.match(xml).keys}
+            deliveries |= {(name, one.key, one.payload.decode()) for one in result.deliver(xml) if one.rewritten}
         except TwigcastError:
             rejected.add((name, xml))
     return matches, deliveries, rejected
@@ -138,8 +140,8 @@ class Pipeline:
 
     def finish(self) -> int:
         """Let it come to its end; the exit status."""
-        _, told = self.process.communicate(timeout=WAIT_SECONDS)
-        sys.stderr.write(told.decode())
+        _, reported = self.process.communicate(timeout=WAIT_SECONDS)
+        sys.stderr.write(reported.decode())
         return self.process.returncode
 
 
@@ -179,8 +181,8 @@ def test_a_stream_that_is_killed_and_started_again(
     def commits() -> int:
         return len(list((output / "_commits").glob("*.json")))
 
-    def reached(wanted: int) -> bool:
-        return (output / "_checkpoint" / "offsets").is_dir() and commits() >= wanted
+    def reached(requested: int) -> bool:
+        return (output / "_checkpoint" / "offsets").is_dir() and commits() >= requested
 
     def done() -> bool:
         summary = output / "summary.json"
@@ -188,9 +190,9 @@ def test_a_stream_that_is_killed_and_started_again(
 
     for _ in range(KILLS):
         arrive(len(messages) // (KILLS + 1))
-        wanted = commits() + chance.choice((0, 1, 2))
+        requested = commits() + chance.choice((0, 1, 2))
         pipeline = started(*options)
-        assert pipeline.wait_until(partial(reached, wanted))
+        assert pipeline.wait_until(partial(reached, requested))
         time.sleep(chance.uniform(0.0, 0.5))
         pipeline.kill(chance.choice(["driver", "java", "all"]))
     arrive(len(waiting))

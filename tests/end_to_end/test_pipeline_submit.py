@@ -45,13 +45,13 @@ def test_on_a_cluster_of_two_executors(tmp_path: Path) -> None:
     )
     assert done.returncode == 3, done.stderr[-3_000:]
     population = SubscriptionSet(subscriptions(5, 60))
-    wanted = set()
+    requested = set()
     for message in read_messages([tmp_path / "feed"]):
         assert isinstance(message, Message)
         try:
-            wanted |= {(message.id, key) for key in population.match(message.xml).keys}
+            requested |= {(message.id, key) for key in population.match(message.xml).keys}
         except ValueError:  # a rejected message
             continue
     rows = pq.read_table(tmp_path / "output" / "matches", columns=["message_id", "key"]).to_pylist()
-    assert {tuple(row.values()) for row in rows} == wanted
-    assert len(rows) == len(wanted) == json.loads((tmp_path / "output" / "summary.json").read_text())["matches"]
+    assert {tuple(row.values()) for row in rows} == requested
+    assert len(rows) == len(requested) == json.loads((tmp_path / "output" / "summary.json").read_text())["matches"]

@@ -76,9 +76,9 @@ def test_real_messages(shared_data: Path, family: str) -> None:
     for path in sorted((folder / family).glob("*.xml")):
         deliveries = subscriptions.deliver(path.read_bytes())
         assert not deliveries.undecided
-        found = {delivery.key: delivery.payload for delivery in deliveries}
-        assert set(found) == set(expected[path.name]), path.name
-        for key, payload in found.items():
+        results = {delivery.key: delivery.payload for delivery in deliveries}
+        assert set(results) == set(expected[path.name]), path.name
+        for key, payload in results.items():
             assert canonical(payload) == canonical(expected[path.name][key]), (path.name, key)
 
 

@@ -31,12 +31,12 @@ def bodies(count: int, seed: int = SEED) -> list[bytes]:
 
 def rows_of(batches: Any) -> list[tuple[str, bytes | None, str | None]]:
     """Id, body and problem of the messages in some batches."""
-    found = []
+    results = []
     for batch in batches:
         for row in batch.to_pylist():
             xml = row["xml"]
-            found.append((str(row["message_id"]), xml.encode() if isinstance(xml, str) else xml, row.get("problem")))
-    return found
+            results.append((str(row["message_id"]), xml.encode() if isinstance(xml, str) else xml, row.get("problem")))
+    return results
 
 
 def read_parts(parts: list[TaskInput]) -> list[tuple[str, bytes | None, str | None]]:
@@ -60,6 +60,7 @@ def test_all_that_there_is_has_few_enough_tasks() -> None:
     assert (1 << 50) // direct._stretch_bytes(1 << 50, 6) <= PARTITIONS_WANTED_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [1, 7, 100, 5_000])
 @pytest.mark.parametrize("stretch", [300, 2_000, 20_000, 1 << 30])
 def test_every_row_group_is_read_once_however_a_file_is_cut(
@@ -67,27 +68,29 @@ def test_every_row_group_is_read_once_however_a_file_is_cut(
 ) -> None:
     monkeypatch.setattr(direct, "STRETCH_BYTES", stretch)
     monkeypatch.setattr(direct, "PARTITIONS_WANTED_MAX", 10_000)
-    made = bodies(300)
+    created = bodies(300)
     path = tmp_path / "messages.parquet"
-    pq.write_table(pa.table({"message_id": range(300), "xml": made}), path, row_group_size=group)
+    pq.write_table(pa.table({"message_id": range(300), "xml": created}), path, row_group_size=group)
     parts = parquet_parts(path)
     assert len(parts) == -(-path.stat().st_size // stretch)
-    assert read_parts(parts) == [(str(number), xml, None) for number, xml in enumerate(made)]
+    assert read_parts(parts) == [(str(number), xml, None) for number, xml in enumerate(created)]
 
 
 def test_small_files_go_together_and_large_ones_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct, "STRETCH_BYTES", 20_000)
     monkeypatch.setattr(direct, "_STRETCHES_MAX", 3)
-    wanted = []
+    requested = []
     for number, count in enumerate([1, 2, 300, 1, 1, 1, 1, 1]):
-        made = bodies(count, number)
+        created = bodies(count, number)
         names = [f"{number}.{at}" for at in range(count)]
-        pq.write_table(pa.table({"xml": made, "message_id": names}), tmp_path / f"{number}.parquet", row_group_size=20)
-        wanted += [(name, xml, None) for name, xml in zip(names, made, strict=True)]
+        pq.write_table(
+            pa.table({"xml": created, "message_id": names}), tmp_path / f"{number}.parquet", row_group_size=20
+        )
+        requested += [(name, xml, None) for name, xml in zip(names, created, strict=True)]
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".hidden.parquet").write_bytes(b"no Parquet at all")
     parts = parquet_parts(tmp_path)
-    assert read_parts(parts) == wanted
+    assert read_parts(parts) == requested
     assert max(len(part.stretches) for part in parts) == 3
     assert len({stretch.path for part in parts for stretch in part.stretches}) == 8
     assert len([part for part in parts if str(tmp_path / "2.parquet") in {s.path for s in part.stretches}]) > 3
@@ -152,8 +155,8 @@ def test_a_plan_survives_being_written(tmp_path: Path) -> None:
     assert TaskInput.of_line(part.line()) == part
     part = TaskInput(stretches=(RowGroupRange(f"/in/{odd}", 0, 7), RowGroupRange("/in/b", 1 << 40, 1 << 41)))
     assert TaskInput.of_line(part.line()) == part
-    places = direct._write_plan(tmp_path / "plan", [part] * 3)
-    assert places == [0, len(part.line()), 2 * len(part.line())]
+    positions = direct._write_plan(tmp_path / "plan", [part] * 3)
+    assert positions == [0, len(part.line()), 2 * len(part.line())]
 
 
 def test_a_task_that_does_not_see_the_plan_says_so(tmp_path: Path) -> None:
@@ -181,24 +184,24 @@ def test_the_pipeline_is_the_same_whoever_reads(
     monkeypatch.setattr(direct, "STRETCH_BYTES", 5_000)
     monkeypatch.setattr(direct, "_TASKS_PER_CORE", 10_000)
     path = tmp_path / "messages.parquet"
-    made = [*bodies(600), b"<broken", None]
-    pq.write_table(pa.table({"message_id": range(602), "xml": made}), path, row_group_size=50)
-    given: list[ReadPlan] = []
+    created = [*bodies(600), b"<broken", None]
+    pq.write_table(pa.table({"message_id": range(602), "xml": created}), path, row_group_size=50)
+    supplied: list[ReadPlan] = []
     find = direct.find_work
 
     def remember(*arguments: Any) -> ReadPlan:
-        given.append(find(*arguments))
-        return given[-1]
+        supplied.append(find(*arguments))
+        return supplied[-1]
 
     monkeypatch.setattr("twigcast.spark.pipeline.find_work", remember)
     by_tasks = run_pipeline(path, population, tmp_path / "tasks", spark=spark)
-    [work] = given
+    [work] = supplied
     assert work.rows.columns == ["id"]
     assert work.rows.rdd.getNumPartitions() == len(parquet_parts(path)) > 2
     by_spark = run_pipeline(spark.read.parquet(str(path)), population, tmp_path / "spark", spark=spark)
     assert outcome(tmp_path / "tasks") == outcome(tmp_path / "spark")
-    told = [{**summary.as_dict(), "seconds": 0} for summary in (by_tasks, by_spark)]
-    assert told[0] == told[1]
+    reported = [{**summary.as_dict(), "seconds": 0} for summary in (by_tasks, by_spark)]
+    assert reported[0] == reported[1]
     assert (by_tasks.messages, by_tasks.matches, by_tasks.rejected) == (602, 800, 2)
     assert {child.name for child in (tmp_path / "tasks").iterdir()} == {
         "matches",

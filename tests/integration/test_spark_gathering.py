@@ -20,16 +20,16 @@ def batch(ids: range, size: int, kind: pa.DataType, *, problem: bool = False) ->
 
 
 def random_batches(chance: random.Random) -> list[pa.RecordBatch]:
-    made = []
+    created = []
     start = 0
     for _ in range(chance.randint(0, 30)):
         ids = range(start, start + chance.choice((0, 1, 3, 40, 256)))
         size = chance.choice((0, 10, 1_000, 30_000))
         # A column of another type, or one more, comes with another file.
         kind = chance.choice((pa.binary(), pa.binary(), pa.string()))
-        made.append(batch(ids, size, kind, problem=chance.random() < 0.2))
+        created.append(batch(ids, size, kind, problem=chance.random() < 0.2))
         start = ids.stop
-    return made
+    return created
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 20))

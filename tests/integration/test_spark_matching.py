@@ -56,16 +56,16 @@ def flat(matcher: BatchMatcher, *batches: pa.RecordBatch) -> tuple[list[Any], li
 
 
 def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> BatchMatcher:
-    return BatchMatcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
+    return BatchMatcher(population._session, deliver=deliver, nodes=nodes)
 
 
 def test_flat_answers_are_those_of_the_library(population: SubscriptionSet) -> None:
     messages = list(feed(SEED, 200))
     matches, deliveries, rejected = flat(matcher_of(population), batch(messages[:70]), batch(messages[70:]))
     assert len(matches) == len(set(matches))
-    wanted = expected(population, messages)
-    assert (set(matches), set(deliveries), set(rejected)) == wanted
-    assert all(wanted)
+    requested = expected(population, messages)
+    assert (set(matches), set(deliveries), set(rejected)) == requested
+    assert all(requested)
 
 
 def test_nested_answers_are_the_flat_ones(population: SubscriptionSet) -> None:
@@ -95,13 +95,13 @@ def test_a_slice_of_a_batch_is_matched_like_a_batch(population: SubscriptionSet)
 def test_types_of_message_columns(population: SubscriptionSet) -> None:
     messages = [(name, xml) for name, xml in feed(SEED, 40) if xml.startswith(b"<?xml version='1.0' encoding='utf-8'")]
     messages = messages or [("1", b"<story id='n1'><head><section>world</section></head></story>")]
-    wanted = expected(population, messages)
+    requested = expected(population, messages)
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         values = [
             xml.decode() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else xml for _, xml in messages
         ]
         one = pa.record_batch({"message_id": pa.array([n for n, _ in messages]), "xml": pa.array(values, kind)})
-        assert tuple(map(set, flat(matcher_of(population), one))) == wanted
+        assert tuple(map(set, flat(matcher_of(population), one))) == requested
 
 
 def test_numbers_as_ids() -> None:
@@ -126,10 +126,10 @@ def test_selected_nodes_are_counted_when_asked_for() -> None:
     population = SubscriptionSet([("b", "//b"), ("c", "//c")])
     one = batch([("1", b"<a><b/><b><b/></b><c/></a>"), ("2", b"<a/>"), ("3", "<a><b/></a>".encode("utf-16"))])
 
-    def counts(**wanted: bool) -> set[tuple[str, str, int | None]]:
+    def counts(**requested: bool) -> set[tuple[str, str, int | None]]:
         return {
             (row["message_id"], row["key"], row["nodes"])
-            for answers in matcher_of(population, **wanted).answers(one)
+            for answers in matcher_of(population, **requested).answers(one)
             for part in answers.matches()
             for row in part.to_pylist()
         }
@@ -141,8 +141,8 @@ def test_selected_nodes_are_counted_when_asked_for() -> None:
 def test_without_deliveries_nothing_is_rewritten(population: SubscriptionSet) -> None:
     messages = list(feed(SEED, 60))
     matches, deliveries, rejected = flat(matcher_of(population, deliver=False), batch(messages))
-    wanted = expected(population, messages)
-    assert (set(matches), set(rejected)) == (wanted[0], wanted[2])
+    requested = expected(population, messages)
+    assert (set(matches), set(rejected)) == (requested[0], requested[2])
     assert not deliveries
 
 
@@ -161,8 +161,8 @@ def test_batches_of_messages_grow_and_shrink_with_the_answers(monkeypatch: pytes
     chance = random.Random(SEED)
     messages = [(str(number), b"<a><b/></a>" if chance.random() < 0.5 else b"<a/>") for number in range(400)]
     matches, _, _ = flat(matcher_of(population), batch(messages))
-    wanted = [(name, f"k{number}") for name, xml in messages if b"b" in xml for number in range(50)]
-    assert matches == wanted
+    requested = [(name, f"k{number}") for name, xml in messages if b"b" in xml for number in range(50)]
+    assert matches == requested
     nested = [
         row["message_id"]
         for answers in matcher_of(population).answers(batch(messages))
@@ -177,7 +177,7 @@ def test_what_saxon_evaluates_is_cut_out_of_the_batch_at_the_right_place() -> No
     pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
     query = "for $n in /a/@n return <n>{ string-join(reverse(tokenize($n, ' ')), '-') }</n>"
     population = SubscriptionSet([("reversed", query)], dialect="xquery")
-    assert population.engine.has_external
+    assert population._session.engine.has_external
     messages = [(str(number), f"<a n='{number} x{number}'/>".encode()) for number in range(90)]
     _, deliveries, rejected = flat(matcher_of(population), batch(messages).slice(3, 80))
     assert deliveries == [(str(n), "reversed", f"<n>x{n}-{n}</n>") for n in range(3, 83)]

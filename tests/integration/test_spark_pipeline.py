@@ -71,22 +71,22 @@ def by_library(
     population: SubscriptionSet, messages: Iterable[Message | RejectedInput], *, nodes: bool = False
 ) -> Tables:
     """The three tables as the library makes them."""
-    found: Tables = (set(), set(), set())
+    result: Tables = (set(), set(), set())
     for message in messages:
         if isinstance(message, RejectedInput):
-            found[2].add((message.id, message.error.reason, None, None, message.xml))
+            result[2].add((message.id, message.error.reason, None, None, message.xml))
             continue
         try:
             match = population.match(message.xml)
             counts = match.node_counts() if nodes else dict.fromkeys(match.keys)
-            found[0].update((message.id, key, count) for key, count in counts.items())
-            found[1].update(
+            result[0].update((message.id, key, count) for key, count in counts.items())
+            result[1].update(
                 (message.id, one.key, one.payload.decode()) for one in population.deliver(message.xml) if one.rewritten
             )
         except TwigcastError as error:
             details = error.details()
-            found[2].add((message.id, details["reason"], details.get("line"), details.get("column"), message.xml))
-    return found
+            result[2].add((message.id, details["reason"], details.get("line"), details.get("column"), message.xml))
+    return result
 
 
 def on_disk(output: Path) -> Tables:
@@ -101,19 +101,19 @@ def on_disk(output: Path) -> Tables:
 def test_a_folder_of_messages(
     spark: "SparkSession", population: SubscriptionSet, feed_folder: Path, tmp_path: Path
 ) -> None:
-    told = Told()
-    summary = run_pipeline(feed_folder, population, tmp_path / "out", spark=spark, reporter=told)
-    wanted = by_library(population, read_messages([feed_folder]))
-    assert on_disk(tmp_path / "out") == wanted
-    assert all(wanted)
+    reported = Told()
+    summary = run_pipeline(feed_folder, population, tmp_path / "out", spark=spark, reporter=reported)
+    requested = by_library(population, read_messages([feed_folder]))
+    assert on_disk(tmp_path / "out") == requested
+    assert all(requested)
     assert (summary.messages, summary.subscriptions, summary.refused) == (161, 300, 0)
-    assert (summary.matches, summary.deliveries, summary.rejected) == tuple(map(len, wanted))
+    assert (summary.matches, summary.deliveries, summary.rejected) == tuple(map(len, requested))
     assert summary.bytes == sum(len(message.xml) for message in read_messages([feed_folder]))
     written = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert written == summary.as_dict()
     assert {"messages", "matches", "deliveries", "rejected", "subscriptions", "bytes", "seconds"} <= written.keys()
-    assert told.lines[-1] == "finished"
-    assert all(0 <= one.tasks_done <= one.tasks for one in told.progressed)
+    assert reported.lines[-1] == "finished"
+    assert all(0 <= one.tasks_done <= one.tasks for one in reported.progressed)
 
 
 def test_spark_reads_what_was_written(
@@ -132,13 +132,13 @@ def test_a_dataframe_and_parquet(spark: "SparkSession", population: Subscription
     messages = list(feed(SEED + 1, 90))
     table = pa.table({"message_id": [name for name, _ in messages], "xml": [xml for _, xml in messages]})
     pq.write_table(table, tmp_path / "messages.parquet")
-    wanted = by_library(population, (Message(*message) for message in messages), nodes=True)
+    requested = by_library(population, (Message(*message) for message in messages), nodes=True)
     frame = spark.read.parquet(str(tmp_path / "messages.parquet"))
     before = spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
     sources: list[DataFrame | Path] = [frame, frame.repartition(5), tmp_path / "messages.parquet"]
     for number, source in enumerate(sources):
         run_pipeline(source, population, tmp_path / str(number), spark=spark, nodes=True)
-        assert on_disk(tmp_path / str(number)) == wanted
+        assert on_disk(tmp_path / str(number)) == requested
     assert spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == before
 
 
@@ -146,10 +146,10 @@ def test_match_messages_in_one_pass(spark: "SparkSession", population: Subscript
     messages = list(feed(SEED + 2, 60))
     frame = spark.createDataFrame(messages, "message_id string, xml binary")
     answers = match_messages(frame, population, nodes=True).cache()
-    wanted = by_library(population, (Message(*message) for message in messages), nodes=True)
-    assert {tuple(row) for row in matches(answers).collect()} == wanted[0]
-    assert {tuple(row) for row in deliveries(answers).collect()} == wanted[1]
-    assert {(*row[:4], bytes(row.xml)) for row in rejected(answers).collect()} == wanted[2]
+    requested = by_library(population, (Message(*message) for message in messages), nodes=True)
+    assert {tuple(row) for row in matches(answers).collect()} == requested[0]
+    assert {tuple(row) for row in deliveries(answers).collect()} == requested[1]
+    assert {(*row[:4], bytes(row.xml)) for row in rejected(answers).collect()} == requested[2]
     assert answers.count() == len(messages)
     answers.unpersist()
 
@@ -195,8 +195,8 @@ def test_hostile_messages_are_rejected_and_the_rest_goes_on(spark: "SparkSession
     queries = [("b", "/a/b"), ("secret", "//b[. = 'never read']")]
     population = SubscriptionSet(queries, limits=Limits(message_bytes_max=1_500_000))
     summary = run_pipeline(folder, population, tmp_path / "out", spark=spark)
-    found, _, turned_away = on_disk(tmp_path / "out")
-    assert {row[:2] for row in found} == {(name, "b") for name in good}
+    results, _, turned_away = on_disk(tmp_path / "out")
+    assert {row[:2] for row in results} == {(name, "b") for name in good}
     assert {row[0] for row in turned_away} == hostile.keys()
     assert summary.rejected == len(hostile)
     assert {row[0]: row[4] for row in turned_away if row[0] != "large.xml"} == {
@@ -248,17 +248,19 @@ class TestSubscriptionFiles:
 
     def test_skip(self, spark: "SparkSession", tmp_path: Path) -> None:
         messages, path = self.files(tmp_path)
-        told = Told()
-        summary = run_pipeline(messages, path, tmp_path / "out", spark=spark, on_bad_subscription="skip", reporter=told)
+        reported = Told()
+        summary = run_pipeline(
+            messages, path, tmp_path / "out", spark=spark, on_bad_subscription="skip", reporter=reported
+        )
         assert (summary.subscriptions, summary.refused, summary.matches) == (1, 4, 1)
-        assert sum(line.startswith("left out: ") for line in told.lines) == 4
+        assert sum(line.startswith("left out: ") for line in reported.lines) == 4
 
     def test_many_are_not_all_told(self, spark: "SparkSession", tmp_path: Path) -> None:
         messages, path = self.files(tmp_path)
         write_subscriptions(path, (Subscription(str(number), "/a[") for number in range(50)))
-        told = Told()
-        run_pipeline(messages, path, tmp_path / "out", spark=spark, on_bad_subscription="skip", reporter=told)
-        assert "left out: 30 more subscriptions; twigcast check -s tells of all" in told.lines
+        reported = Told()
+        run_pipeline(messages, path, tmp_path / "out", spark=spark, on_bad_subscription="skip", reporter=reported)
+        assert "left out: 30 more subscriptions; twigcast check -s tells of all" in reported.lines
 
     def test_a_snapshot(self, spark: "SparkSession", tmp_path: Path, population: SubscriptionSet) -> None:
         messages, _ = self.files(tmp_path)
@@ -305,9 +307,9 @@ def test_a_failure_in_a_worker_is_told_in_a_sentence(
             staging.write_text("")
         yield from batches
 
-    with pytest.raises(PipelineError, match="Not a directory") as told:
+    with pytest.raises(PipelineError, match="Not a directory") as reported:
         run_pipeline(frame.mapInArrow(spoil, frame.schema), everything, tmp_path / "out", spark=spark)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
     assert run_pipeline(frame, everything, tmp_path / "out", spark=spark).matches == 1
 
 
@@ -337,11 +339,11 @@ class TestStream:
         path = tmp_path / "subscriptions.jsonl"
         write_subscriptions(path, [Subscription("first", "//b")])
         self.put(tmp_path / "in", 1)
-        told = Told()
+        reported = Told()
 
         def change(text: str) -> None:
             """At the end of a micro-batch, bring the next one."""
-            told.lines.append(text)
+            reported.lines.append(text)
             if text.startswith("batch 0"):
                 write_subscriptions(path, [Subscription("second", "/a"), Subscription("third", "//b")])
                 self.put(tmp_path / "in", 2)
@@ -356,7 +358,7 @@ class TestStream:
         options: dict[str, Any] = {"stream": True, "interval_seconds": 0.05, "on_bad_subscription": "skip"}
         with pytest.raises(PipelineError, match="that will do"):
             run_pipeline(tmp_path / "in", path, tmp_path / "out", spark=spark, reporter=reporter, **options)
-        assert "2 subscriptions from now on" in told.lines
+        assert "2 subscriptions from now on" in reported.lines
         assert {row[:2] for row in on_disk(tmp_path / "out")[0]} == {
             ("001.xml", "first"),
             ("002.xml", "second"),

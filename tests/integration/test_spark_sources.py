@@ -50,16 +50,16 @@ def with_library(path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
 
 def with_spark(spark: "SparkSession", path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
     rows = read_messages(spark, path, ReadOptions(**options)).collect()
-    found = {row.message_id: (bytes(row.xml), row.problem is None) for row in rows}
-    assert len(found) == len(rows)
-    return found
+    results = {row.message_id: (bytes(row.xml), row.problem is None) for row in rows}
+    assert len(results) == len(rows)
+    return results
 
 
 def test_a_folder_is_read_as_the_library_reads_it(spark: "SparkSession", tmp_path: Path) -> None:
     make_feed(tmp_path / "feed")
-    found = with_spark(spark, tmp_path / "feed")
-    assert found == with_library(tmp_path / "feed")
-    assert sorted(name for name, (_, good) in found.items() if not good) == [
+    results = with_spark(spark, tmp_path / "feed")
+    assert results == with_library(tmp_path / "feed")
+    assert sorted(name for name, (_, good) in results.items() if not good) == [
         "cut.xml.gz",
         "damaged.zip",
         "dangling.xml",
@@ -77,16 +77,16 @@ def test_records_of_a_large_file(spark: "SparkSession", tmp_path: Path) -> None:
     path = tmp_path / "large.xml"
     records = "".join(f"<r n='{n}'>{'x' * 500}</r>" for n in range(3_000))
     path.write_text(f"<all xmlns='urn:x'>{records}</all>")
-    found = with_spark(spark, path, record="r")
-    assert len(found) == 3_000
-    assert found == with_library(path, record="r")
+    results = with_spark(spark, path, record="r")
+    assert len(results) == 3_000
+    assert results == with_library(path, record="r")
 
 
 def test_messages_over_the_limit_are_problems(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "small.xml").write_text("<a/>")
     (tmp_path / "large.xml").write_text(f"<a>{'x' * 2_000}</a>")
-    found = with_spark(spark, tmp_path, message_bytes_max=1_000)
-    assert {name: good for name, (_, good) in found.items()} == {"small.xml": True, "large.xml": False}
+    results = with_spark(spark, tmp_path, message_bytes_max=1_000)
+    assert {name: good for name, (_, good) in results.items()} == {"small.xml": True, "large.xml": False}
 
 
 def test_parquet(spark: "SparkSession", tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ class TestPlan:
     """Which task reads what."""
 
     def plan(self, sizes: list[int]) -> list[list[int]]:
-        found = [MessageFile(f"/f/{number}", "file", str(number), size) for number, size in enumerate(sizes)]
-        partitions = plan_partitions(found)
-        assert [source for partition in partitions for source in partition.sources] == found
+        results = [MessageFile(f"/f/{number}", "file", str(number), size) for number, size in enumerate(sizes)]
+        partitions = plan_partitions(results)
+        assert [source for partition in partitions for source in partition.sources] == results
         return [[source.size for source in partition.sources] for partition in partitions]
 
     def test_nothing(self) -> None:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.spark
 def test_documents_are_those_of_one_process(spark: "SparkSession") -> None:
     news = bundled_dtd("news")
     rows = documents_on_spark(spark, news, 11, 3, tasks=3).collect()
-    made = {row["message_id"]: bytes(row["xml"]) for row in rows}
-    assert made == {f"d{number}": document for number, document in enumerate(documents(news, 11, 3), 1)}
+    created = {row["message_id"]: bytes(row["xml"]) for row in rows}
+    assert created == {f"d{number}": document for number, document in enumerate(documents(news, 11, 3), 1)}
 
 
 def test_queries_are_different_and_reproducible(spark: "SparkSession") -> None:
@@ -39,8 +39,8 @@ def test_queries_are_different_and_reproducible(spark: "SparkSession") -> None:
 
 def test_queries_with_duplicates_are_those_of_the_parts(spark: "SparkSession") -> None:
     news = bundled_dtd("news")
-    made = [row["query"] for row in path_queries_on_spark(spark, news, 101, 5, tasks=2, distinct=False).collect()]
-    assert sorted(made) == sorted(
+    created = [row["query"] for row in path_queries_on_spark(spark, news, 101, 5, tasks=2, distinct=False).collect()]
+    assert sorted(created) == sorted(
         path_queries(news, 51, 10, distinct=False) + path_queries(news, 50, 11, distinct=False)
     )
 
@@ -50,7 +50,7 @@ def test_too_many_different_queries_are_an_error(spark: "SparkSession") -> None:
     everything = set(path_queries(library, 10_000, 1, wildcard=0, descendant=0, complete=False))
     with pytest.raises(WorkloadExhaustedError) as raised:
         path_queries_on_spark(spark, library, 100, 1, tasks=2, wildcard=0, descendant=0)
-    assert raised.value.found == len(everything) == 8
+    assert raised.value.produced == len(everything) == 8
 
 
 def test_points_run_as_tasks(spark: "SparkSession", tmp_path: Path) -> None:

@@ -21,29 +21,29 @@ from twigcast.query import NameTest, Path, child, descendant
 
 def path_matches(part: LinearPart, document: Document) -> list[tuple[int, ...]]:
     """All path matches of a linear part, by brute force."""
-    found: list[tuple[int, ...]] = []
+    results: list[tuple[int, ...]] = []
 
-    def walk(place: int, at: int, path: tuple[int, ...]) -> None:
-        if place == len(part.labels):
+    def walk(position: int, at: int, path: tuple[int, ...]) -> None:
+        if position == len(part.labels):
             if all(holds(p.test, document.elements[path[p.step]]) for p in part.predicates):
-                found.append(path)
+                results.append(path)
             return
-        if part.labels[place] == EPSILON:
-            walk(place + 1, at, path)
+        if part.labels[position] == EPSILON:
+            walk(position + 1, at, path)
             for below in document.children[at]:
-                skip(place, below, path)
+                skip(position, below, path)
             return
         for below in document.children[at]:
-            if part.labels[place] in (WILDCARD, document.elements[below].label):
-                walk(place + 1, below, (*path, below))
+            if part.labels[position] in (WILDCARD, document.elements[below].label):
+                walk(position + 1, below, (*path, below))
 
-    def skip(place: int, at: int, path: tuple[int, ...]) -> None:
-        walk(place + 1, at, path)
+    def skip(position: int, at: int, path: tuple[int, ...]) -> None:
+        walk(position + 1, at, path)
         for below in document.children[at]:
-            skip(place, below, path)
+            skip(position, below, path)
 
     walk(0, -1, ())
-    return found
+    return results
 
 
 def answer(query: Path, pieces: list[Document]) -> bool:

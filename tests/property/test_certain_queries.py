@@ -92,9 +92,9 @@ def demanding(chance: random.Random) -> str:
 
 def told_of(query: str) -> str | None:
     """What registration says of a query's truth."""
-    told = {NEVER, ALWAYS}.intersection(check(query, namespaces=NAMESPACES).warnings)
-    assert len(told) <= 1
-    return told.pop() if told else None
+    reported = {NEVER, ALWAYS}.intersection(check(query, namespaces=NAMESPACES).warnings)
+    assert len(reported) <= 1
+    return reported.pop() if reported else None
 
 
 def test_what_is_told_is_so() -> None:
@@ -103,19 +103,19 @@ def test_what_is_told_is_so() -> None:
         seed = SEED + number
         chance = random.Random(seed)
         generator = Generator(chance)
-        made = [generator.query() if chance.random() < 0.4 else demanding(chance) for _ in range(QUERIES_PER_ROUND)]
-        told = {query: told_of(query) for query in made}
-        for about in told.values():
+        created = [generator.query() if chance.random() < 0.4 else demanding(chance) for _ in range(QUERIES_PER_ROUND)]
+        reported = {query: told_of(query) for query in created}
+        for about in reported.values():
             counts[about] += 1
-        certain = [query for query, about in told.items() if about is not None]
+        certain = [query for query, about in reported.items() if about is not None]
         subscriptions = SubscriptionSet(((query, query) for query in certain), namespaces=NAMESPACES)
         for _ in range(MESSAGES_PER_ROUND):
             message = generator.message()
             matched = set(subscriptions.match(message).keys)
             tree = etree.ElementTree(etree.fromstring(message.encode()))
             for query in certain:
-                expected = told[query] == ALWAYS
-                about = f"{told[query]}: {query}\n{message}\nTWIGCAST_SEED={seed} TWIGCAST_ROUNDS=1"
+                expected = reported[query] == ALWAYS
+                about = f"{reported[query]}: {query}\n{message}\nTWIGCAST_SEED={seed} TWIGCAST_ROUNDS=1"
                 assert (query in matched) == expected, about
                 assert tree.xpath(f"boolean({query})", namespaces=NAMESPACES) == expected, f"libxml2: {about}"
     assert min(counts.values()) > ROUNDS, counts  # else there was little to test

@@ -19,25 +19,25 @@ def check(message: str, query: str) -> None:
     if "preceding::" in query and message.endswith("<!--end-->\n"):
         return  # libxml2 departs from the Recommendation (see test_xpath_oracle.py)
     tree = etree.ElementTree(etree.fromstring(message.encode()))
-    found = explain(query, message, namespaces=NAMESPACES)
-    assert found.matches == tree.xpath(f"boolean({query})", namespaces=NAMESPACES), (query, message)
-    assert found.details["verdict"]["holds"] == found.matches
+    result = explain(query, message, namespaces=NAMESPACES)
+    assert result.matches == tree.xpath(f"boolean({query})", namespaces=NAMESPACES), (query, message)
+    assert result.details["verdict"]["holds"] == result.matches
     value = tree.xpath(query, namespaces=NAMESPACES)
     if isinstance(value, list):
-        assert found.node_count == tree.xpath(f"count({query})", namespaces=NAMESPACES), (query, message)
-    for place in [*found.nodes, *(hint.place for hint in found.hints if hint.place)]:
-        check_place(message, place)
-    assert str(found).startswith("matches: " if found else "does not match: ")
+        assert result.node_count == tree.xpath(f"count({query})", namespaces=NAMESPACES), (query, message)
+    for position in [*result.nodes, *(hint.location for hint in result.hints if hint.location)]:
+        check_place(message, position)
+    assert str(result).startswith("matches: " if result else "does not match: ")
 
 
-def check_place(message: str, place: NodeLocation) -> None:
+def check_place(message: str, position: NodeLocation) -> None:
     """The line and column point at the markup that the path ends in."""
-    if place.kind in {"namespace", "document"}:
+    if position.kind in {"namespace", "document"}:
         return
-    line = message.replace("\r\n", "\n").split("\n")[place.line - 1][place.column - 1 :]
-    name = place.path.rpartition("/")[2].partition("[")[0].removeprefix("@")
+    line = message.replace("\r\n", "\n").split("\n")[position.line - 1][position.column - 1 :]
+    name = position.path.rpartition("/")[2].partition("[")[0].removeprefix("@")
     starts = {"element": f"<{name}", "attribute": f"{name}=", "comment": "<!--", "processing-instruction": "<?"}
-    assert line.startswith(starts.get(place.kind, "")), (message, place)
+    assert line.startswith(starts.get(position.kind, "")), (message, position)
 
 
 def test_seeded_explanations() -> None:

@@ -61,20 +61,20 @@ def test_results_are_those_of_saxon(saxon: Saxon) -> None:
         xml = message(random)
         for number in range(QUERIES_PER_MESSAGE):
             query = QueryMaker(random).query()
-            told = f"FLWR_SEED={seed}, query {number}: {query.text}\non {xml}"
+            reported = f"FLWR_SEED={seed}, query {number}: {query.text}\non {xml}"
             subscriptions = SubscriptionSet(namespaces=NAMESPACES)
             subscriptions.add("q", query.text)
             deliveries = subscriptions.deliver(xml.encode())
             expected = saxon.run(xml, query.text)
             if expected is None:
-                assert deliveries.undecided, told
+                assert deliveries.undecided, reported
                 continue
-            assert not deliveries.undecided, f"{told}\n{deliveries.undecided}"
+            assert not deliveries.undecided, f"{reported}\n{deliveries.undecided}"
             passing = saxon.run(xml, f"count({query.bindings})")
             if passing == "0":
-                assert not deliveries, told
+                assert not deliveries, reported
                 continue
-            assert [delivery.key for delivery in deliveries] == ["q"], told
-            assert expanded(deliveries[0].payload) == expanded(expected), told
+            assert [delivery.key for delivery in deliveries] == ["q"], reported
+            assert expanded(deliveries[0].payload) == expanded(expected), reported
             delivered += 1
     assert delivered > QUERIES // 5

@@ -142,15 +142,15 @@ def test_heights() -> None:
 
 def brute_paths(edges: dict[str, list[str]], above: str, below: str, limit: int) -> list[tuple[str, ...]]:
     """All paths of at most ``limit`` steps: with ``limit`` over twice the nodes, a loop on the way shows as many."""
-    found: list[tuple[str, ...]] = []
+    results: list[tuple[str, ...]] = []
     pending: list[tuple[str, ...]] = [(child,) for child in edges[above]]
     while pending:
         path = pending.pop()
         if path[-1] == below:
-            found.append(path)
+            results.append(path)
         if len(path) < limit:
             pending.extend((*path, child) for child in edges[path[-1]])
-    return found
+    return results
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -24,7 +24,7 @@ HOW_TO_GET = (
 
 def binaries() -> Path:
     """The folder of ``initdb`` and ``postgres``."""
-    candidates = [Path(found).parent for name in ("postgres", "initdb") if (found := shutil.which(name))]
+    candidates = [Path(result).parent for name in ("postgres", "initdb") if (result := shutil.which(name))]
     if config := shutil.which("pg_config"):
         asked = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
         candidates.append(Path(asked.stdout.strip()))

@@ -95,13 +95,13 @@ def is_of_interest(test: ET.Element) -> bool:
 def exceptions() -> dict[str, str]:
     """Reason by the id of a test."""
     reason = ""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for line in EXCEPTIONS.read_text().splitlines():
         if line.startswith("["):
             reason = line
         elif line and not line.startswith("#"):
-            found[line] = reason
-    return found
+            results[line] = reason
+    return results
 
 
 def test_verdicts_are_those_of_the_suite(suite: Path, twigcast_reading: Callable[[bytes], Any]) -> None:

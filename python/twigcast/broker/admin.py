@@ -96,12 +96,12 @@ def stats(
 ) -> None:
     """Count what is stored, and its bytes."""
     with _open(store, config) as opened:
-        found = asdict(opened.statistics(None if tenant is None else _tenant(opened, tenant).id))
+        results = asdict(opened.statistics(None if tenant is None else _tenant(opened, tenant).id))
         if as_json:
-            print(json.dumps({"store": opened.url, **found}))
+            print(json.dumps({"store": opened.url, **results}))
             return
         print(opened.url)
-        for name, value in found.items():
+        for name, value in results.items():
             print(f"{name.replace('_', ' '):>14} {value:>15,}")
 
 
@@ -187,12 +187,12 @@ def list_tenants(as_json: JsonOption = False, store: StoreOption = None, config:
         _print_rows(rows, as_json)
 
 
-def _limits(given: list[str]) -> Mapping[str, int]:
+def _limits(supplied: list[str]) -> Mapping[str, int]:
     from pydantic import ValidationError
 
     from twigcast.broker.config import TenantLimits
 
-    limits = dict(text.partition("=")[::2] for text in given)
+    limits = dict(text.partition("=")[::2] for text in supplied)
     try:
         return {name: getattr(TenantLimits(**limits), name) for name in limits}  # type: ignore[arg-type]
     except ValidationError as error:

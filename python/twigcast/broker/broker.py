@@ -1,4 +1,4 @@
-"""A running broker: hub and lanes together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
+"""A running broker: hub and queues together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class Broker(BrokerInterface):
         self.options = options or HubOptions()
         self.metrics = Metrics()
         self._running = False
-        self._watchers: list[CommitListener] = []
+        self._listeners: list[CommitListener] = []
         self._population = BrokerPopulation(self.options.limits)
         self._readers = ThreadPoolExecutor(self.options.readers, "twigcast-reader")
-        self._lanes = LiveQueues(self._read_pending, self.options, self.metrics)
-        self._leases = Leases(self._lanes)
+        self._queues = LiveQueues(self._read_pending, self.options, self.metrics)
+        self._leases = Leases(self._queues)
         self._writer = Writer(
-            store, self._population, self.options, self.metrics, self._lanes.readers, self._hand_over_from_thread
+            store, self._population, self.options, self.metrics, self._queues.readers, self._hand_over_from_thread
         )
         self._evaluations = SaxonExecutor(self.options)
         self._replays = Replays(
@@ -103,7 +103,7 @@ class Broker(BrokerInterface):
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
-        """By lane that a replay fills: for which subscription."""
+        """By queue that a replay fills: for which subscription."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._published_per_second = 1_000.0
 
@@ -119,13 +119,13 @@ class Broker(BrokerInterface):
         unfinished: list[StoredSubscription] = []
         await self.tenants_changed()
         last_seq = await self._in_thread(self.store.last_seq)
-        self._lanes.first_new = last_seq + 1
-        self._lanes.last_seq = last_seq
+        self._queues.first_new = last_seq + 1
+        self._queues.last_seq = last_seq
         self._replays.grown(last_seq)
         refused = await self._in_thread(lambda: self._population.load(self._loaded(unfinished)))
         self.metrics.subscriptions = len(self._population)
         for subscription in unfinished:
-            self._set_replay(subscription.lane_id, subscription.id, subscription.replay_next)
+            self._set_replay(subscription.queue_id, subscription.id, subscription.replay_next)
         self._running = True
         self._writer.start()
         for subscription in unfinished:
@@ -148,7 +148,7 @@ class Broker(BrokerInterface):
         To be called first in a graceful stop; acknowledgements are still taken.
         """
         self._running = False
-        self._lanes.close_all()
+        self._queues.close_all()
 
     async def stop(self) -> None:
         """Finish what was begun, and end. Nothing can be called after it."""
@@ -215,7 +215,7 @@ class Broker(BrokerInterface):
         metrics.queued_messages, metrics.queued_bytes = messages, size
 
     async def _do(self, operation: Operation) -> Any:
-        self._writer.put(operation)
+        self._writer.submit(operation)
         return await operation.future
 
     # Subscriptions ----------------------------------------------------------------------------------------------------
@@ -274,80 +274,81 @@ class Broker(BrokerInterface):
         return await self._as_stored(subscription)
 
     async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
-        found = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
-        if found is None or found.id != subscription.id:
+        result = await self._in_thread(lambda: self.store.subscription(subscription.tenant_id, subscription.key))
+        if result is None or result.id != subscription.id:
             raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
-        return found
+        return result
 
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
         await self._do(Unsubscribe(subscription, self._loop.create_future()))
 
-    # Lanes ------------------------------------------------------------------------------------------------------------
+    # Queues
+    # ------------------------------------------------------------------------------------------------------------
 
-    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         if not self._running:
             return []
-        return await self._leases.pull(lane_id, limit=limit, wait=wait, visibility=visibility)
+        return await self._leases.pull(queue_id, limit=limit, wait=wait, visibility=visibility)
 
-    async def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         if not ids:
             return
-        await self._do(AcknowledgeDeliveries(lane_id, ids, self._loop.create_future()))
-        leases = self._leases.of(lane_id)
+        await self._do(AcknowledgeDeliveries(queue_id, ids, self._loop.create_future()))
+        leases = self._leases.of(queue_id)
         if leases is not None:
             leases.settle(ids)
 
-    async def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
-        await self.acknowledge_lanes({lane_id: seq})
+    async def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        await self.acknowledge_queues({queue_id: seq})
 
-    async def acknowledge_lanes(self, marks: Mapping[int, int]) -> None:
+    async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
         await self._do(AcknowledgeUpTo(marks, self._loop.create_future()))
-        for lane_id, seq in marks.items():
-            leases = self._leases.of(lane_id)
+        for queue_id, seq in marks.items():
+            leases = self._leases.of(queue_id)
             if leases is not None:
                 leases.settle_up_to(seq)
 
-    async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
-        leases = self._leases.of(lane_id)
+    async def release(self, queue_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
+        leases = self._leases.of(queue_id)
         if leases is not None:
             self.metrics.released += leases.give_back(ids, delay)
 
-    def listen(
-        self, lane_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
+    def read_queue(
+        self, queue_id: int, after: QueuePosition | None = None, *, offer: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
-        return QueueCursor(self._lanes, lane_id, after, self._marked, at_once, open_=self._running).groups()
+        return QueueCursor(self._queues, queue_id, after, self._marked, offer, open_=self._running).groups()
 
-    def _marked(self, lane_id: int, deliveries: list[QueuedDelivery]) -> list[QueuedDelivery]:
+    def _marked(self, queue_id: int, deliveries: list[QueuedDelivery]) -> list[QueuedDelivery]:
         """Deliveries read for a listener, with those marked that may have been handed out before."""
-        marked = self._lanes.marked(lane_id, deliveries)
-        leases = self._leases.of(lane_id)
+        marked = self._queues.marked(queue_id, deliveries)
+        leases = self._leases.of(queue_id)
         if leases is None or not leases.before:
             return marked
         before = leases.before
         return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
 
-    async def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
-        numbers = await self.change(lambda transaction: transaction.bury(deliveries, at=time.time()))
+    async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
+        numbers = await self.change(lambda transaction: transaction.dead_letter(deliveries, at=time.time()))
         for delivery, _, _ in deliveries:
-            leases = self._leases.of(delivery.lane_id)
+            leases = self._leases.of(delivery.queue_id)
             if leases is not None:
                 leases.settle([delivery.id])
         return numbers
 
-    async def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        revived = await self.change(lambda transaction: transaction.revive(dead_letter_ids))
-        if revived:
-            for watcher in self._watchers:
-                watcher.on_revived(revived)
-        return revived
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        redriven = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
+        if redriven:
+            for listener in self._listeners:
+                listener.on_redriven(redriven)
+        return redriven
 
     # Other changes ----------------------------------------------------------------------------------------------------
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
         return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
 
-    def watch(self, watcher: CommitListener) -> None:
-        self._watchers.append(watcher)
+    def add_listener(self, listener: CommitListener) -> None:
+        self._listeners.append(listener)
 
     # Other brokers ----------------------------------------------------------------------------------------------------
 
@@ -361,13 +362,13 @@ class Broker(BrokerInterface):
             kept_above: The sequence number above which others may still ask for messages.
             times: How many times longer such messages are kept than others.
         """
-        self._retention.kept_above = kept_above
+        self._retention.retained_above = kept_above
         self._retention.kept_times = times
         self._writer.on_accepted = accepted
 
-    def put(self, operation: Operation) -> None:
+    def submit(self, operation: Operation) -> None:
         """Let the writing thread carry out an operation. From any thread."""
-        self._writer.put(operation)
+        self._writer.submit(operation)
 
     @property
     def tenants(self) -> Mapping[int, Tenant]:
@@ -381,7 +382,7 @@ class Broker(BrokerInterface):
 
     async def _read_pending(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
         after: QueuePosition | None = None,
         limit: int,
@@ -390,7 +391,7 @@ class Broker(BrokerInterface):
     ) -> list[QueuedDelivery]:
         return await self._in_thread(
             lambda: self.store.pending(
-                lane_id, after=after, limit=limit, bytes_max=bytes_max, skip_subscriptions=skip_subscriptions
+                queue_id, after=after, limit=limit, bytes_max=bytes_max, skip_subscriptions=skip_subscriptions
             )
         )
 
@@ -412,21 +413,21 @@ class Broker(BrokerInterface):
         self._loop.call_soon_threadsafe(self._hand_over, over)
 
     def _hand_over(self, over: CommitResult) -> None:
-        """Act on a group: the lanes first, then those who watch, then those who wait for answers."""
-        lanes = self._lanes
-        if over.last_seq > lanes.last_seq:
-            lanes.last_seq = over.last_seq
+        """Act on a group: the queues first, then those who watch, then those who wait for answers."""
+        queues = self._queues
+        if over.last_seq > queues.last_seq:
+            queues.last_seq = over.last_seq
             self._replays.grown(over.last_seq)
-        for lane_id, subscription_id, replay_next in over.replays:
-            self._set_replay(lane_id, subscription_id, replay_next)
+        for queue_id, subscription_id, replay_next in over.replays:
+            self._set_replay(queue_id, subscription_id, replay_next)
         if over.incomplete:
-            lanes.all_miss()
-        for lane_id, deliveries in over.lanes.items():
-            lanes.hand_over(lane_id, deliveries, over.overflown.get(lane_id))
+            queues.all_miss()
+        for queue_id, deliveries in over.queues.items():
+            queues.hand_over(queue_id, deliveries, over.overflown.get(queue_id))
         self._subscriptions_changed(over.changed, over.removed)
         if over.pushed:
-            for watcher in self._watchers:
-                watcher.on_deliveries(over.pushed)
+            for listener in self._listeners:
+                listener.on_deliveries(over.pushed)
         self._answer(over.operations)
 
     def _subscriptions_changed(
@@ -438,38 +439,38 @@ class Broker(BrokerInterface):
             self._replays.changed(subscription)
         for subscription in removed:
             self._forget(subscription)
-        for watcher in self._watchers:
-            watcher.on_subscriptions(changed, removed)
+        for listener in self._listeners:
+            listener.on_subscriptions(changed, removed)
 
     def _forget(self, subscription: StoredSubscription) -> None:
-        lane_id = subscription.lane_id
-        self._replays.look_again(subscription)
-        self._lanes.purge(lane_id, subscription.id)
-        leases = self._leases.of(lane_id)
+        queue_id = subscription.queue_id
+        self._replays.recheck(subscription)
+        self._queues.purge(queue_id, subscription.id)
+        leases = self._leases.of(queue_id)
         if leases is not None:
             leases.purge(subscription.id)
-        if self._replaying.get(lane_id) == subscription.id:
-            self._set_replay(lane_id, subscription.id, None)
-        if leases is not None or self._lanes.knows(lane_id):
+        if self._replaying.get(queue_id) == subscription.id:
+            self._set_replay(queue_id, subscription.id, None)
+        if leases is not None or self._queues.knows(queue_id):
             self._begin(self._close_if_gone(subscription))
 
     async def _close_if_gone(self, subscription: StoredSubscription) -> None:
-        """End those who read a lane that went with its last subscription."""
+        """End those who read a queue that went with its last subscription."""
         try:
-            lane = await self._in_thread(lambda: self.store.lane(subscription.tenant_id, subscription.subscriber))
+            queue = await self._in_thread(lambda: self.store.queue(subscription.tenant_id, subscription.subscriber))
         except StoreUnavailable as error:
-            logger.warning("readers of lane %d are left waiting: %s", subscription.lane_id, error)
+            logger.warning("readers of lane %d are left waiting: %s", subscription.queue_id, error)
             return
-        if lane is None or lane.id != subscription.lane_id:
-            self._lanes.close(subscription.lane_id)
-            self._leases.close(subscription.lane_id)
+        if queue is None or queue.id != subscription.queue_id:
+            self._queues.close(subscription.queue_id)
+            self._leases.close(subscription.queue_id)
 
-    def _set_replay(self, lane_id: int, subscription_id: int, replay_next: int | None) -> None:
+    def _set_replay(self, queue_id: int, subscription_id: int, replay_next: int | None) -> None:
         if replay_next is None:
-            self._replaying.pop(lane_id, None)
+            self._replaying.pop(queue_id, None)
         else:
-            self._replaying[lane_id] = subscription_id
-        self._lanes.set_ceiling(lane_id, replay_next)
+            self._replaying[queue_id] = subscription_id
+        self._queues.set_ceiling(queue_id, replay_next)
 
     def _answer(self, operations: Sequence[Operation]) -> None:
         metrics, now = self.metrics, time.perf_counter()

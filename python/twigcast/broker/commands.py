@@ -93,14 +93,14 @@ def serve(
         "log_format": log_format and log_format.value,
         "log_level": log_level and log_level.value,
     }
-    given: dict[str, str | int] = {name: value for name, value in flags.items() if value is not None}
+    supplied: dict[str, str | int] = {name: value for name, value in flags.items() if value is not None}
     for text in setting or []:
         name, equals, value = text.partition("=")
         if not equals:
             raise typer.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint="--set")
-        given[name] = value
+        supplied[name] = value
     try:
-        _run(given, config, token_file)
+        _run(supplied, config, token_file)
     except TwigcastError as error:
         print(f"twigcast: {error}", file=sys.stderr)
         raise typer.Exit(_CANNOT_START) from None

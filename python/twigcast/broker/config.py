@@ -298,8 +298,8 @@ class Settings(BaseSettings, TenantLimits):
 
     def limits_of(self, tenant: Tenant) -> TenantLimits:
         """The limits of a tenant: its own, and the broker's for the rest."""
-        known = {name: getattr(self, name) for name in TenantLimits.model_fields}
-        return TenantLimits(**(known | {k: v for k, v in tenant.limits.items() if k in known}))
+        existing = {name: getattr(self, name) for name in TenantLimits.model_fields}
+        return TenantLimits(**(existing | {k: v for k, v in tenant.limits.items() if k in existing}))
 
 
 def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
@@ -335,8 +335,8 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: it is no TOML: {error}") from None
 
 
-def _refuse_unknown(given: Mapping[str, Any], where: str) -> None:
-    for name in given:
+def _refuse_unknown(supplied: Mapping[str, Any], where: str) -> None:
+    for name in supplied:
         if name not in Settings.model_fields:
             raise ConfigError(f"there is no setting {name!r} ({where})")
 

@@ -113,9 +113,9 @@ class LimitReached(BrokerError):
         self.value = value
 
     @classmethod
-    def of(cls, things: str, limit: str, value: int) -> LimitReached:
+    def of(cls, items_: str, limit: str, value: int) -> LimitReached:
         """The error of a tenant that has as many of these things as it may."""
-        return cls(f"this tenant has as many {things} as it may (the limit is {limit} = {value:,})", limit, value)
+        return cls(f"this tenant has as many {items_} as it may (the limit is {limit} = {value:,})", limit, value)
 
 
 class TooMany(BrokerError):

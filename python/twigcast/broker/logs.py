@@ -60,7 +60,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        found: dict[str, Any] = {
+        results: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -68,14 +68,14 @@ class JsonFormatter(logging.Formatter):
             **_extra(record),
         }
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)
-        return without_secrets(json.dumps(found, ensure_ascii=False, default=str))
+            results["exception"] = self.formatException(record.exc_info)
+        return without_secrets(json.dumps(results, ensure_ascii=False, default=str))
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
     extra = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-    if known := request_id():
-        extra["request_id"] = known
+    if existing := request_id():
+        extra["request_id"] = existing
     return extra
 
 

@@ -92,7 +92,7 @@ class Metrics:
     acknowledged: int = 0
     """Deliveries acknowledged one by one."""
     marks: int = 0
-    """Acknowledgements of a lane up to a message."""
+    """Acknowledgements of a queue up to a message."""
     released: int = 0
     """Deliveries given back."""
     leased: int = 0
@@ -116,7 +116,7 @@ class Metrics:
     subscriptions: int = 0
     """Gauge: all subscriptions, also those that do not take part."""
     listeners: int = 0
-    """Gauge: listeners of lanes."""
+    """Gauge: listeners of queues."""
     listeners_behind: int = 0
     """Gauge: those that are being fed from the store."""
     replays: int = 0
@@ -124,10 +124,10 @@ class Metrics:
 
     def of_tenant(self, tenant_id: int) -> TenantCounts:
         """The counters of a tenant."""
-        found = self.tenants.get(tenant_id)
-        if found is None:
-            found = self.tenants[tenant_id] = TenantCounts()
-        return found
+        result = self.tenants.get(tenant_id)
+        if result is None:
+            result = self.tenants[tenant_id] = TenantCounts()
+        return result
 
     def add_tenants(self, counted: Metrics) -> None:
         """Add what others have counted for each tenant."""

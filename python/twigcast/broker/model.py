@@ -1,7 +1,7 @@
 """What the broker stores and hands on, as plain values.
 
-Words. A *lane* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber is its own
-one, under its key. Streams, pulls, webhooks and feeds all read lanes.
+Words. A *queue* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber is its
+own one, under its key. Streams, pulls, webhooks and feeds all read queues.
 
 Order. Each accepted message gets a *sequence number*, growing without gaps being promised, over all tenants. A delivery
 is the pair of a message and a subscription, so its id is made of both numbers, and sorts as they do. Times are kept for
@@ -165,7 +165,7 @@ class StoredSubscription:
     tenant_id: int
     key: str
     query: str
-    lane_id: int
+    queue_id: int
     subscriber: str
     namespaces: Mapping[str, str] = field(default_factory=dict)
     dialect: Dialect = "xpath"
@@ -228,10 +228,10 @@ class DeliveryId(NamedTuple):
 
 
 class QueuedDelivery(NamedTuple):
-    """One message for one subscription, in a lane."""
+    """One message for one subscription, in a queue."""
 
     id: DeliveryId
-    lane_id: int
+    queue_id: int
     key: str
     """Of the subscription."""
     message: StoredMessage
@@ -249,7 +249,7 @@ class QueuedDelivery(NamedTuple):
 class NewDelivery(NamedTuple):
     """A delivery to be stored."""
 
-    lane_id: int
+    queue_id: int
     seq: int
     subscription_id: int
     payload: bytes | None

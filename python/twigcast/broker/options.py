@@ -1,4 +1,4 @@
-"""Bounds and times of the hub and of the lanes."""
+"""Bounds and times of the hub and of the queues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HubOptions:
 
     pending_max: int = 1_000_000
     """Deliveries that wait for one subscriber, where its tenant's limits do not say otherwise. Beyond it the
-    subscriptions of the lane are suspended."""
+    subscriptions of the queue are suspended."""
 
     queue_messages_max: int = 20_000
     """Published messages that wait for the writing thread; more are refused for a moment."""
@@ -68,7 +68,7 @@ class HubOptions:
     """Bytes that are read from the store at once."""
 
     leases_max: int = 10_000
-    """Deliveries of one lane that are leased at a time."""
+    """Deliveries of one queue that are leased at a time."""
 
     readers: int = 4
     """Threads that read from the store."""

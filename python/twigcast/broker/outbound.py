@@ -98,8 +98,8 @@ class OutboundServices:
     async def start(self) -> None:
         """Go on with what is pending, and begin to look at sources."""
         # Watched first: what changes while the stored ones are read is then heard of, at worst twice.
-        self._broker.watch(self.pusher)
-        self._broker.watch(self.websub)
+        self._broker.add_listener(self.pusher)
+        self._broker.add_listener(self.websub)
         stored = await asyncio.to_thread(lambda: list(self._broker.store.all_subscriptions(pushed_only=True)))
         await self.pusher.start(stored)
         await self.websub.start(stored)

@@ -89,40 +89,40 @@ class BrokerInterface(Protocol):
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
         """Delete a subscription with what it has pending."""
 
-    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
-        """Lease deliveries of a lane for ``visibility`` seconds, waiting up to ``wait`` seconds for the first.
+    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+        """Lease deliveries of a queue for ``visibility`` seconds, waiting up to ``wait`` seconds for the first.
 
         While a delivery is leased, later ones of its subscription are not handed out: order holds. A lease that ends
         without acknowledgement makes it available again, marked as redelivered. Leases do not outlive the process.
         """
 
-    async def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge deliveries that were pulled or streamed."""
 
-    async def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
-        """Acknowledge all deliveries of a lane up to a message."""
+    async def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        """Acknowledge all deliveries of a queue up to a message."""
 
-    async def acknowledge_lanes(self, marks: Mapping[int, int]) -> None:
-        """Acknowledge all deliveries of many lanes, each up to a message."""
+    async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
+        """Acknowledge all deliveries of many queues, each up to a message."""
 
-    async def release(self, lane_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
+    async def release(self, queue_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
         """Give leased deliveries back (nack), to be handed out again after ``delay`` seconds."""
 
-    def listen(
-        self, lane_id: int, after: QueuePosition | None = None, *, at_once: Offer | None = None
+    def read_queue(
+        self, queue_id: int, after: QueuePosition | None = None, *, offer: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
-        """The deliveries of a lane, in order, as they come, in groups; from what is pending, or after a position.
+        """The deliveries of a queue, in order, as they come, in groups; from what is pending, or after a position.
 
-        Memory is bounded: a listener that does not keep up is fed from the store when it asks again. With ``at_once``,
+        Memory is bounded: a listener that does not keep up is fed from the store when it asks again. With ``offer``,
         what comes while the iteration waits is offered there first, which spares waking whoever iterates; what is not
         taken comes in the iteration.
         """
 
-    async def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
+    async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
         """Give deliveries up, each with the attempts made and the reason: they become dead letters; their ids."""
 
-    async def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        """Deliver dead letters again; watchers are told, and acknowledge or bury them."""
+    async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        """Deliver dead letters again; listeners are called, and acknowledge them or give them up."""
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
         """Run ``work`` in the writing thread, in one commit with others, and return what it returns.
@@ -131,7 +131,7 @@ class BrokerInterface(Protocol):
         An error that it raises is raised here; nothing of it is stored then, and the others are not affected.
         """
 
-    def watch(self, watcher: CommitListener) -> None:
+    def add_listener(self, listener: CommitListener) -> None:
         """Tell a watcher from now on."""
 
     async def tenants_changed(self) -> None:

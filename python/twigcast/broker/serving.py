@@ -76,8 +76,8 @@ class Service:
     @property
     def context(self) -> ApiContext:
         """What its routes share."""
-        found: ApiContext = self.app.state.context
-        return found
+        result: ApiContext = self.app.state.context
+        return result
 
     async def start(self) -> None:
         """Load the subscriptions, and begin to work."""
@@ -237,9 +237,9 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
 def _allow_connections() -> None:
     """Have as many files open as the system lets a process: each subscriber that listens is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _FILES_WANTED if most == resource.RLIM_INFINITY else min(most, _FILES_WANTED)
-    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    requested = _FILES_WANTED if most == resource.RLIM_INFINITY else min(most, _FILES_WANTED)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < requested:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (requested, most))
 
 
 async def _serve(settings: Settings, store: Store, listener: socket.socket, token_file: Path | None) -> None:
@@ -277,19 +277,19 @@ def listening_socket(settings: Settings) -> socket.socket:
         )[0]
     except OSError as error:
         raise ConfigError(f"the setting 'host' cannot be used: {host}: {error.strerror}") from None
-    found = socket.socket(family, kind, protocol)
+    result = socket.socket(family, kind, protocol)
     try:
         # A broker that is started again does not wait for connections of the last one to time out.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
+        result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        result.bind(address)
         # Who comes while subscriptions are loaded waits; who wants the same address is told at once.
-        found.listen(_BACKLOG)
+        result.listen(_BACKLOG)
     except OSError as error:
-        found.close()
+        result.close()
         raise ConfigError(
             f"it cannot listen on {host} port {port}: {error.strerror}; another one is given with --port"
         ) from None
-    return found
+    return result
 
 
 def _address(listener: socket.socket) -> str:

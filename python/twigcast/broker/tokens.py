@@ -48,6 +48,6 @@ def first_start(store: Store) -> str | None:
         return None
     secret = new_secret()
     with store.transaction() as transaction:
-        tenant = min(tenants, key=lambda known: known.id) if tenants else transaction.add_tenant(FIRST_TENANT, {})
+        tenant = min(tenants, key=lambda existing: existing.id) if tenants else transaction.add_tenant(FIRST_TENANT, {})
         transaction.add_token(tenant.id, "first start", frozenset({Scope.ADMIN}), digest(secret), at=time.time())
     return secret

@@ -49,8 +49,8 @@ admin_commands.register(app)
 broker_commands.register(app)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"twigcast {metadata.version('twigcast')}")
         raise typer.Exit
 

@@ -124,13 +124,13 @@ def _show(asked: _Asked, outcome: QueryReport | TwigcastError, *, as_json: bool)
 
 
 def _as_dict(asked: _Asked, outcome: QueryReport | TwigcastError) -> dict[str, object]:
-    known: dict[str, object] = {}
+    existing: dict[str, object] = {}
     if isinstance(asked.subscription, Subscription):
-        known = {"key": asked.subscription.key} if asked.label else {}
-        known["query"] = asked.subscription.query
+        existing = {"key": asked.subscription.key} if asked.label else {}
+        existing["query"] = asked.subscription.query
     if isinstance(outcome, TwigcastError):
-        return known | {"error": outcome.details()}
-    return known | {
+        return existing | {"error": outcome.details()}
+    return existing | {
         "normal_form": outcome.normal_form,
         "route": outcome.route,
         "reason": outcome.reason,

@@ -45,16 +45,16 @@ def explain(
     inbox = common.MessageInput(messages, record, include, errors)
     for message in inbox:
         try:
-            found = explain_query(
+            result = explain_query(
                 asked.query, message.xml, namespaces=namespaces, dialect=asked.dialect or dialect.dialect
             )
         except RejectedMessage as error:
             inbox.reject(message.id, error)
             continue
         if as_json:
-            print(common.as_json({"message": message.id, **found.as_dict()}))
+            print(common.as_json({"message": message.id, **result.as_dict()}))
         else:
-            print(f"{message.id} {found}")
+            print(f"{message.id} {result}")
     return inbox.status
 
 

@@ -38,21 +38,21 @@ def match(
     matched = False
     for message in inbox:
         try:
-            found = population.match(message.xml)
+            result = population.match(message.xml)
         except RejectedMessage as error:
             inbox.reject(message.id, error)
             continue
-        matched = matched or bool(found)
-        sys.stdout.write("".join(_lines(found, message.id, nodes=nodes)))
-        inbox.tell_undecided(message.id, found.undecided)
+        matched = matched or bool(result)
+        sys.stdout.write("".join(_lines(result, message.id, nodes=nodes)))
+        inbox.tell_undecided(message.id, result.undecided)
     return inbox.status or (0 if matched else common.NOTHING_MATCHED)
 
 
-def _lines(found: Match, message_id: str, *, nodes: bool) -> list[str]:
+def _lines(results: Match, message_id: str, *, nodes: bool) -> list[str]:
     head = f'{{"message": {_quoted(message_id)}, "key": '
     if nodes:
-        return [f'{head}{_quoted(key)}, "nodes": {count}}}\n' for key, count in found.node_counts().items()]
-    return [f"{head}{_quoted(key)}}}\n" for key in found.keys]
+        return [f'{head}{_quoted(key)}, "nodes": {count}}}\n' for key, count in results.node_counts().items()]
+    return [f"{head}{_quoted(key)}}}\n" for key in results.keys]
 
 
 @lru_cache(maxsize=1 << 20)

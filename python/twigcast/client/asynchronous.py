@@ -254,11 +254,11 @@ class AsyncClient:
             dialect: Of ``query``.
         """
         asked = (query, key, subscriber, xml, seq, message, namespaces, dialect)
-        found, after = await self._do(calls.explain(*asked))
+        result, after = await self._do(calls.explain(*asked))
         while after is not None:
             more, after = await self._do(calls.explain(*asked, after))
-            found += more
-        return found
+            result += more
+        return result
 
     # Deliveries
 

@@ -105,8 +105,8 @@ def publish_many(
     return ApiRequest(
         "POST",
         "/messages",
-        lambda found: [
-            Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in found["results"]
+        lambda result: [
+            Rejected.of(item) if item["status"] == "rejected" else Accepted.of(item) for item in result["results"]
         ],
         _present(source=source),
         content="\n".join(lines).encode(),
@@ -115,11 +115,11 @@ def publish_many(
 
 
 def _line(item: Publication | bytes | str) -> dict[str, Any]:
-    wanted = item if isinstance(item, Publication) else Publication(item)
-    members = _present(id=wanted.id or str(uuid.uuid4()), source=wanted.source)
-    if isinstance(wanted.xml, str):
-        return members | {"xml": wanted.xml}
-    return members | {"xml_base64": base64.b64encode(wanted.xml).decode()}
+    requested = item if isinstance(item, Publication) else Publication(item)
+    members = _present(id=requested.id or str(uuid.uuid4()), source=requested.source)
+    if isinstance(requested.xml, str):
+        return members | {"xml": requested.xml}
+    return members | {"xml_base64": base64.b64encode(requested.xml).decode()}
 
 
 def messages(after: int, limit: int, source: str | None, *, xml: bool) -> ApiRequest[Messages]:
@@ -203,7 +203,7 @@ def subscriptions(
     return ApiRequest(
         "GET",
         "/subscriptions",
-        lambda found: ([Subscription.of(item) for item in found["subscriptions"]], found["next"]),
+        lambda result: ([Subscription.of(item) for item in result["subscriptions"]], result["next"]),
         _present(after=after, limit=limit, subscriber=subscriber),
     )
 
@@ -287,7 +287,7 @@ def explain(
     return ApiRequest(
         "POST",
         "/explain",
-        lambda found: ([Explanation(**item) for item in found["explanations"]], found["next"]),
+        lambda result: ([Explanation(**item) for item in result["explanations"]], result["next"]),
         body=body,
         asked=query,
     )
@@ -301,7 +301,7 @@ def pull(subscriber: str, wait: float, limit: int, visibility: float | None) -> 
     return ApiRequest(
         "GET",
         "/deliveries",
-        lambda found: [Delivery.of(item) for item in found["deliveries"]],
+        lambda result: [Delivery.of(item) for item in result["deliveries"]],
         _present(subscriber=subscriber, wait=wait, limit=limit, visibility=visibility),
         seconds=wait,
     )
@@ -328,7 +328,7 @@ def dead_letters(before: int | None, limit: int, key: str | None) -> ApiRequest[
     return ApiRequest(
         "GET",
         "/dead-letters",
-        lambda found: [DeadLetter.of(item) for item in found["dead_letters"]],
+        lambda result: [DeadLetter.of(item) for item in result["dead_letters"]],
         _present(before=before, limit=limit, key=key),
     )
 
@@ -338,7 +338,7 @@ def dead_letters_do(verb: Literal["retry", "delete"], numbers: Sequence[int]) ->
     return ApiRequest(
         "POST",
         f"/dead-letters/{verb}",
-        lambda found: int(found["count"]),
+        lambda result: int(result["count"]),
         body={"dead_letters": list(numbers)},
         repeatable=False,
     )

@@ -22,8 +22,8 @@ class EventParser:
         """The deliveries that are complete with ``data``; ``None`` for anything else, such as a sign of life."""
         *events, self._rest = (self._rest + data).split(b"\n\n")
         for event in events:
-            found = next((line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")), None)
-            yield None if found is None else Delivery.of(json.loads(found))
+            result = next((line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")), None)
+            yield None if result is None else Delivery.of(json.loads(result))
 
 
 class ReceivedEvents:

@@ -247,11 +247,11 @@ class Client:
             dialect: Of ``query``.
         """
         asked = (query, key, subscriber, xml, seq, message, namespaces, dialect)
-        found, after = self._do(calls.explain(*asked))
+        result, after = self._do(calls.explain(*asked))
         while after is not None:
             more, after = self._do(calls.explain(*asked, after))
-            found += more
-        return found
+            result += more
+        return result
 
     # Deliveries
 

@@ -45,18 +45,18 @@ class Retries:
 
 def arguments(call: ApiRequest[Any]) -> dict[str, Any]:
     """What httpx takes for a request."""
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "method": call.method,
         "url": call.path,
         "params": dict(call.query),
         "timeout": httpx2.Timeout(ANSWER_SECONDS + call.seconds, connect=CONNECT_SECONDS),
     }
     if call.content is not None:
-        found["content"] = call.content
-        found["headers"] = {"Content-Type": call.content_type or ""}
+        results["content"] = call.content
+        results["headers"] = {"Content-Type": call.content_type or ""}
     elif call.body is not None:
-        found["json"] = call.body
-    return found
+        results["json"] = call.body
+    return results
 
 
 def outcome(call: ApiRequest[T], response: httpx2.Response) -> T:
@@ -75,13 +75,13 @@ def outcome(call: ApiRequest[T], response: httpx2.Response) -> T:
 def problem(response: httpx2.Response, asked: str | None = None) -> TwigcastError:
     """The error that an answer tells of."""
     try:
-        found = response.json()
+        result = response.json()
     except ValueError:
-        found = None
-    if not isinstance(found, Mapping) or "code" not in found:
+        result = None
+    if not isinstance(result, Mapping) or "code" not in result:
         # Something between client and broker answered.
         return UnknownProblem(f"the answer was {response.status_code} {response.reason_phrase}", {})
-    return of_problem(found, asked, retry_after(response))
+    return of_problem(result, asked, retry_after(response))
 
 
 def retry_after(response: httpx2.Response) -> float | None:

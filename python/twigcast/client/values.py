@@ -25,9 +25,9 @@ class Accepted:
     """It was there already, under this id from this source; nothing was delivered anew."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Accepted:
+    def of(cls, result: Mapping[str, Any]) -> Accepted:
         """From the broker's answer."""
-        return cls(found["seq"], found["id"], found["matches"], found["status"] == "duplicate")
+        return cls(result["seq"], result["id"], result["matches"], result["status"] == "duplicate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Rejected:
     column: int | None
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Rejected:
+    def of(cls, result: Mapping[str, Any]) -> Rejected:
         """From the broker's answer."""
-        return cls(found["rejected"], found["id"], found["code"], found["reason"], found["line"], found["column"])
+        return cls(result["rejected"], result["id"], result["code"], result["reason"], result["line"], result["column"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class Message:
     """``None`` in lists without messages themselves."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Message:
+    def of(cls, result: Mapping[str, Any]) -> Message:
         """From the broker's answer."""
-        return cls(**{**found, "received": _time(found["received"])})
+        return cls(**{**result, "received": _time(result["received"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Messages:
     more: bool
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Messages:
+    def of(cls, result: Mapping[str, Any]) -> Messages:
         """From the broker's answer."""
-        return cls([Message.of(item) for item in found["messages"]], found["cursor"], found["more"])
+        return cls([Message.of(item) for item in result["messages"]], result["cursor"], result["more"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +124,22 @@ class Subscription:
     """What looks wrong with the query, when it is new."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Subscription:
+    def of(cls, result: Mapping[str, Any]) -> Subscription:
         """From the broker's answer."""
         return cls(
-            key=found["key"],
-            query=found["query"],
-            namespaces=found["namespaces"],
-            dialect=found["dialect"],
-            subscriber=found["subscriber"],
-            kind=found["delivery"]["kind"],
-            url=found["delivery"]["url"],
-            state=found["state"],
-            reason=found["reason"],
-            created=_time(found["created"]),
-            replaying=found["replay"] is not None,
-            pending=found["pending"],
-            warnings=found["warnings"],
+            key=result["key"],
+            query=result["query"],
+            namespaces=result["namespaces"],
+            dialect=result["dialect"],
+            subscriber=result["subscriber"],
+            kind=result["delivery"]["kind"],
+            url=result["delivery"]["url"],
+            state=result["state"],
+            reason=result["reason"],
+            created=_time(result["created"]),
+            replaying=result["replay"] is not None,
+            pending=result["pending"],
+            warnings=result["warnings"],
         )
 
 
@@ -164,18 +164,18 @@ class Delivery:
     """``xml`` is the result of a query that rewrites."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Delivery:
+    def of(cls, result: Mapping[str, Any]) -> Delivery:
         """From the broker's answer."""
         return cls(
-            id=found["id"],
-            key=found["key"],
-            xml=found.get("xml"),
-            seq=found["seq"],
-            message=found["message"],
-            source=found["source"],
-            received=_time(found["received"]),
-            redelivered=found["redelivered"],
-            rewritten=found["rewritten"],
+            id=result["id"],
+            key=result["key"],
+            xml=result.get("xml"),
+            seq=result["seq"],
+            message=result["message"],
+            source=result["source"],
+            received=_time(result["received"]),
+            redelivered=result["redelivered"],
+            rewritten=result["rewritten"],
         )
 
 
@@ -199,9 +199,9 @@ class QueryReport:
         return self.valid
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> QueryReport:
+    def of(cls, result: Mapping[str, Any]) -> QueryReport:
         """From the broker's answer."""
-        return cls(**{name: found[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: result[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +236,9 @@ class DeadLetter:
     xml: str
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> DeadLetter:
+    def of(cls, result: Mapping[str, Any]) -> DeadLetter:
         """From the broker's answer."""
-        return cls(**{**found, "at": _time(found["at"])})
+        return cls(**{**result, "at": _time(result["at"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ def report(output: Path) -> Iterator[str]:
     rejected = pq.read_table(output / "rejected").to_pylist()
     yield f"\nAll {len(rejected):,} rejected messages:"
     for row in sorted(rejected, key=lambda row: str(row["message_id"])):
-        place = "" if row["line"] is None else f"line {row['line']}, column {row['column']}: "
-        yield f"  {row['message_id']}: {place}{row['reason']}"
+        position = "" if row["line"] is None else f"line {row['line']}, column {row['column']}: "
+        yield f"  {row['message_id']}: {position}{row['reason']}"
     yield f"\nParquet for everything: {output}/matches, {output}/deliveries, {output}/rejected; {output}/summary.json"
 
 

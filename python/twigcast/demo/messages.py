@@ -60,10 +60,10 @@ def _encoded(chance: random.Random, text: str) -> bytes:
 
 def _broken(chance: random.Random, text: str, kind: int) -> bytes:
     """A message as it should not be."""
-    place = chance.randrange(len(text) // 3, 2 * len(text) // 3)
+    position = chance.randrange(len(text) // 3, 2 * len(text) // 3)
     end = text.rindex("</")
     breaks: tuple[Callable[[], bytes], ...] = (
-        lambda: text[:place].encode(),  # the connection was cut
+        lambda: text[:position].encode(),  # the connection was cut
         lambda: f"{text[:end]}<p>Salt & vinegar</p>{text[end:]}".encode(),  # an ampersand as it is
         lambda: f"{text[:end]}<b><i>news</b></i>{text[end:]}".encode(),  # tags crossed
         lambda: f"{text[:end]}<geo:point>1 2</geo:point>{text[end:]}".encode(),  # a prefix from nowhere

@@ -18,8 +18,8 @@ Part = Mapping[str, Any]
 
 def lines(explanation: Part) -> Iterator[str]:
     """An explanation, line by line."""
-    told = list(_verdict(explanation["verdict"], 1, is_whole=True))
-    yield from told
+    reported = list(_verdict(explanation["verdict"], 1, is_whole=True))
+    yield from reported
     if explanation["note"]:
         yield f"{_INDENT}{explanation['note']}"
     yield from _selected(explanation)
@@ -29,7 +29,7 @@ def lines(explanation: Part) -> Iterator[str]:
     if explanation["no_result"] is not None:
         yield f"{_INDENT}there is no result: {explanation['no_result']}"
     for absent in explanation["absent_names"]:
-        news = [near["message"] for near in absent["nearest"] if not _is_reported(near, told)]
+        news = [near["message"] for near in absent["nearest"] if not _is_reported(near, reported)]
         if news:
             yield f"{_INDENT}nothing is named {_full_name(absent)}: {'; '.join(news)}"
 
@@ -40,10 +40,10 @@ def _shortened(result: str) -> str:
     return line if len(line) <= _RESULT_CHARACTERS_MAX else f"{line[:_RESULT_CHARACTERS_MAX]}..."
 
 
-def _is_reported(near: Part, told: list[str]) -> bool:
+def _is_reported(near: Part, reported: list[str]) -> bool:
     """Whether a hint has been given: the same or, of namespaces, one like it, since names mostly share theirs."""
-    known = "` is there in " if near["kind"] == "namespace" else near["message"]
-    return any(known in line for line in told)
+    existing = "` is there in " if near["kind"] == "namespace" else near["message"]
+    return any(existing in line for line in reported)
 
 
 def _selected(explanation: Part) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _worth(verdict: Part) -> str:
     if verdict["kind"] != "comparison":
         return ""
     sides = (verdict["left"], verdict["right"])
-    told = [f"{side['text']} {_values(side)}" for side in sides if side["text"] not in _literal(side)]
-    return f"  ({'; '.join(told)})" if told else ""
+    reported = [f"{side['text']} {_values(side)}" for side in sides if side["text"] not in _literal(side)]
+    return f"  ({'; '.join(reported)})" if reported else ""
 
 
 def _literal(side: Part) -> tuple[str, ...]:
@@ -156,8 +156,8 @@ def _mark(verdict: Part) -> str:
     return "+" if verdict["holds"] else "-"
 
 
-def _location_text(place: Part) -> str:
-    return f"{place['path']} (line {place['line']}, column {place['column']})"
+def _location_text(position: Part) -> str:
+    return f"{position['path']} (line {position['line']}, column {position['column']})"
 
 
 def _nodes(count: int) -> str:

@@ -299,7 +299,7 @@ class _Cutter:
     def build(self, piece: _Piece, number: int, count: int) -> Document:
         """A fragment as a document."""
         old = [*piece.spine, *(index for whole in piece.wholes for index in self._subtree(whole))]
-        new = {index: place for place, index in enumerate(old)}
+        new = {index: position for position, index in enumerate(old)}
         spine = set(piece.spine)
         elements = tuple(self._moved(index, new, shorten=index in spine) for index in old)
         children = [tuple(new[c] for c in self.document.children[index] if c in new) for index in old]

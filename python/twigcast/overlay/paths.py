@@ -129,27 +129,27 @@ class _Decomposition:
         self._parts.append(LinearPart((), ()))
         predicates = list(conditions)
         hanging: list[tuple[tuple[str, ...], int, Path, Condition | None]] = []
-        place = anchor
+        offset = anchor
         for index, step in enumerate(steps):
             if step.axis is Axis.ATTRIBUTE or step.test == TEXT:
                 final = self._last_test(step, is_last=index + 1 == len(steps), final=final)
                 break
             if step == Step(Axis.SELF, NODE):
                 continue
-            place += 1
-            labels += self._labels(step, place, predicates)
+            offset += 1
+            labels += self._labels(step, offset, predicates)
             for position, expression in enumerate(step.predicates):
-                self._predicate(expression, place, labels, predicates, hanging, first=position == 0, step=step)
+                self._predicate(expression, offset, labels, predicates, hanging, first=position == 0, step=step)
         if not labels:
             raise self._refuse("the document node alone cannot be distributed")
         if final is not None:
-            predicates.append(Predicate(place, final))
+            predicates.append(Predicate(offset, final))
         self._parts[number] = LinearPart(labels, tuple(predicates), parent, anchor)
         for prefix, step_number, path, test in hanging:
             above = tuple(p for p in predicates if p.step <= step_number)
             self._add_part(path.steps, prefix, above, number, step_number, test)
 
-    def _labels(self, step: Step, place: int, predicates: list[Predicate]) -> tuple[str, ...]:
+    def _labels(self, step: Step, position: int, predicates: list[Predicate]) -> tuple[str, ...]:
         if step.axis not in (Axis.CHILD, Axis.DESCENDANT_CHILD, Axis.DESCENDANT) or not isinstance(step.test, NameTest):
             raise self._refuse(f"the step {step} cannot be distributed; write child and // steps with name tests")
         if step.axis is Axis.DESCENDANT and any(map(_counts, step.predicates)):
@@ -159,9 +159,9 @@ class _Decomposition:
         if test.local != "*" and test.namespace is not None:
             return (*prefix, label_of(test.namespace, test.local))
         if test.local != "*":
-            predicates.append(Predicate(place, Condition("local", test.local)))
+            predicates.append(Predicate(position, Condition("local", test.local)))
         elif test.namespace is not None:
-            predicates.append(Predicate(place, Condition("namespace", test.namespace)))
+            predicates.append(Predicate(position, Condition("namespace", test.namespace)))
         return (*prefix, WILDCARD)
 
     def _last_test(self, step: Step, *, is_last: bool, final: Condition | None) -> Condition:
@@ -177,7 +177,7 @@ class _Decomposition:
     def _predicate(
         self,
         expression: Expr,
-        place: int,
+        position: int,
         labels: tuple[str, ...],
         predicates: list[Predicate],
         hanging: list[tuple[tuple[str, ...], int, Path, Condition | None]],
@@ -187,14 +187,14 @@ class _Decomposition:
     ) -> None:
         if isinstance(expression, And):
             for operand in expression.operands:
-                self._predicate(operand, place, labels, predicates, hanging, first=first, step=step)
+                self._predicate(operand, position, labels, predicates, hanging, first=first, step=step)
             return
         local = self._local(expression, step, first=first)
         if local is not None:
-            predicates.append(Predicate(place, local))
+            predicates.append(Predicate(position, local))
             return
         path, test = self._nested(expression)
-        hanging.append((labels, place, path, test))
+        hanging.append((labels, position, path, test))
 
     def _local(self, expression: Expr, step: Step, *, first: bool) -> Condition | None:
         """The expression as a condition on one element; `None` where it needs others."""
@@ -202,10 +202,10 @@ class _Decomposition:
             return self._position(Operator.EQUAL, expression.value, step, first=first)
         if isinstance(expression, Or | And):
             inner = [self._local(operand, step, first=first) for operand in expression.operands]
-            known = tuple(test for test in inner if test is not None)
-            if len(known) < len(inner):
+            existing = tuple(test for test in inner if test is not None)
+            if len(existing) < len(inner):
                 raise self._refuse("a nested path inside 'or' cannot be distributed")
-            return Condition("or" if isinstance(expression, Or) else "and", inner=known)
+            return Condition("or" if isinstance(expression, Or) else "and", inner=existing)
         if isinstance(expression, FunctionCall):
             return self._call(expression, step, first=first)
         if isinstance(expression, Compare):

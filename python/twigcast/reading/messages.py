@@ -191,12 +191,12 @@ def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple
     """The sources below a folder. ``around`` identifies it and the folders it lies in, against loops of links."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            results = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         # Reading the folder as a message fails too and says why: it is reported, not skipped.
         yield MessageFile(folder, "file", prefix.rstrip("/") or _text(Path(folder).name), 0)
         return
-    for entry in found:
+    for entry in results:
         if entry.name.startswith((".", "_")):
             continue
         name = prefix + _text(entry.name)

@@ -13,15 +13,15 @@ def without_doctype(message: bytes) -> bytes:
     """A well-formed message in UTF-8 without its document type, which may name files."""
     if b"<!DOCTYPE" not in message:
         return message
-    places: list[int] = []
+    positions: list[int] = []
     parser = ParserCreate("utf-8")
-    parser.StartDoctypeDeclHandler = lambda *_: places.append(parser.CurrentByteIndex)
-    parser.EndDoctypeDeclHandler = lambda: places.append(parser.CurrentByteIndex)
+    parser.StartDoctypeDeclHandler = lambda *_: positions.append(parser.CurrentByteIndex)
+    parser.EndDoctypeDeclHandler = lambda: positions.append(parser.CurrentByteIndex)
     parser.Parse(message, True)
-    if len(places) != 2:  # the words stand in a text or comment
+    if len(positions) != 2:  # the words stand in a text or comment
         return message
-    start = message.rindex(b"<!DOCTYPE", 0, places[0] + len(b"<!DOCTYPE"))
-    return message[:start] + message[message.index(b">", places[1]) + 1 :]
+    start = message.rindex(b"<!DOCTYPE", 0, positions[0] + len(b"<!DOCTYPE"))
+    return message[:start] + message[message.index(b">", positions[1]) + 1 :]
 
 
 def without_prolog(message: bytes) -> bytes:

@@ -35,7 +35,7 @@ def as_bytes(message: MessageLike) -> bytes:
     if isinstance(message, bytes):
         return message
     if isinstance(message, str):
-        text = _DECLARED_ENCODING.sub(lambda found: found[1] + " " * len(found[2]), message, count=1)
+        text = _DECLARED_ENCODING.sub(lambda result: result[1] + " " * len(result[2]), message, count=1)
         try:
             return text.encode()
         except UnicodeEncodeError as error:
@@ -44,7 +44,10 @@ def as_bytes(message: MessageLike) -> bytes:
             raise MalformedMessage(line, column, NO_CHARACTER) from None
     if isinstance(message, bytearray | memoryview):
         return bytes(message)
-    path = os.fspath(message)
+    try:
+        path = os.fspath(message)
+    except TypeError:
+        raise TypeError(f"message must be bytes, str or a path, not {type(message).__name__}") from None
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -78,10 +78,10 @@ def _parse_text(text: bytes) -> Any:
         document = etree.fromstring(f'<!DOCTYPE dtd SYSTEM "{_THIS}"><dtd/>'.encode(), parser)
     except etree.XMLSyntaxError as error:
         raise SchemaError(f"not a DTD: {error.msg}") from error
-    found = document.getroottree().docinfo.externalDTD
-    if found is None:
+    result = document.getroottree().docinfo.externalDTD
+    if result is None:
         raise SchemaError("the DTD declares no element")
-    return found
+    return result
 
 
 def _root(elements: dict[str, ElementDeclaration]) -> str:

@@ -43,11 +43,11 @@ class ElementGraph:
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
         """Possible parents of each element."""
-        found: dict[str, list[str]] = {name: [] for name in self._children}
+        results: dict[str, list[str]] = {name: [] for name in self._children}
         for name, children in self._children.items():
             for child in children:
-                found[child].append(name)
-        return {name: tuple(parents) for name, parents in found.items()}
+                results[child].append(name)
+        return {name: tuple(parents) for name, parents in results.items()}
 
     # Loops
 
@@ -91,14 +91,14 @@ class ElementGraph:
 
     def reachable(self, name: str) -> frozenset[str]:
         """Possible proper descendants of an element."""
-        found: set[str] = set()
+        results: set[str] = set()
         pending = list(self.children(name))
         while pending:
             below = pending.pop()
-            if below not in found:
-                found.add(below)
+            if below not in results:
+                results.add(below)
                 pending.extend(self._children[below])
-        return frozenset(found)
+        return frozenset(results)
 
     def only_path(self, above: str | None, below: str) -> tuple[str, ...] | None:
         """The element names after ``above`` down to ``below``, if the graph has exactly one path between them.
@@ -123,14 +123,14 @@ class ElementGraph:
         return None
 
     def _leading_to(self, name: str) -> set[str]:
-        found = {name}
+        results = {name}
         pending = [name]
         while pending:
             for parent in self.parents[pending.pop()]:
-                if parent not in found:
-                    found.add(parent)
+                if parent not in results:
+                    results.add(parent)
                     pending.append(parent)
-        return found
+        return results
 
     def optional(self, parent: str, child: str) -> bool:
         """Whether an element may lack this child."""
@@ -171,10 +171,10 @@ def needed_height(particle: Particle, heights: dict[str, int]) -> int | None:
     if particle.kind == "element":
         return heights.get(particle.name)
     parts = [needed_height(child, heights) for child in particle.children]
-    known = [part for part in parts if part is not None]
+    existing = [part for part in parts if part is not None]
     if particle.kind == "choice":
-        return min(known, default=None)
-    return max(known, default=0) if len(known) == len(parts) else None
+        return min(existing, default=None)
+    return max(existing, default=0) if len(existing) == len(parts) else None
 
 
 def _strong_components(edges: dict[str, tuple[str, ...]]) -> dict[str, int]:

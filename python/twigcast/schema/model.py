@@ -87,10 +87,10 @@ class ElementDeclaration:
 
 
 def _most_of(kind: ParticleKind, counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
+    existing = [count for count in counts if count is not None]
+    if len(existing) < len(counts):
         return None
-    return max(known, default=0) if kind == "choice" else sum(known)
+    return max(existing, default=0) if kind == "choice" else sum(existing)
 
 
 def _holds_text(particle: Particle) -> bool:

@@ -118,8 +118,8 @@ def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: ReadOp
     parts: Sequence[TaskInput] | None
     if not is_parquet(location):
         check_readable(location)
-        found = find_message_files([Path(location).absolute()], include=reading.include)
-        parts = [TaskInput(sources=partition.sources) for partition in plan_partitions(found)]
+        result = find_message_files([Path(location).absolute()], include=reading.include)
+        parts = [TaskInput(sources=partition.sources) for partition in plan_partitions(result)]
     else:
         tasks = _TASKS_PER_CORE * spark.sparkContext.defaultParallelism
         parts = None if reading.record is not None else _parquet_parts(location, tasks)
@@ -131,15 +131,15 @@ def find_work(spark: SparkSession, path: str | os.PathLike[str], reading: ReadOp
 
 def _write_plan(path: Path, parts: Sequence[TaskInput]) -> list[int]:
     """Write a plan; where in the file each part is."""
-    places = []
+    positions = []
     with path.open("wb") as file:
         for part in parts:
-            places.append(file.tell())
+            positions.append(file.tell())
             file.write(part.line())
-    return places
+    return positions
 
 
-def _part_reading(places: list[int], plan: str, reading: ReadOptions) -> Callable[[Batches], Batches]:
+def _part_reading(positions: list[int], plan: str, reading: ReadOptions) -> Callable[[Batches], Batches]:
     """The function that reads the parts whose numbers a task is handed."""
 
     def read(numbers: Batches) -> Batches:
@@ -147,7 +147,7 @@ def _part_reading(places: list[int], plan: str, reading: ReadOptions) -> Callabl
             for number in batch.column(0).to_pylist():
                 try:
                     with Path(plan).open("rb") as file:
-                        file.seek(places[number])
+                        file.seek(positions[number])
                         line = file.readline()
                 except OSError as error:
                     reason = error.strerror or str(error)
@@ -169,14 +169,14 @@ def _parquet_parts(location: str, tasks: int) -> list[TaskInput] | None:
     if not paths or _doubt(paths[0]) is not None:
         return None
     sizes = {path: Path(path).stat().st_size for path in paths}
-    wanted = _stretch_bytes(sum(sizes.values()), tasks)
+    requested = _stretch_bytes(sum(sizes.values()), tasks)
     parts: list[TaskInput] = []
     current: list[RowGroupRange] = []
     size = 0
     for path in paths:
-        for start in range(0, sizes[path], wanted):
-            end = min(start + wanted, sizes[path])
-            if current and (size + end - start > wanted or len(current) >= _STRETCHES_MAX):
+        for start in range(0, sizes[path], requested):
+            end = min(start + requested, sizes[path])
+            if current and (size + end - start > requested or len(current) >= _STRETCHES_MAX):
                 parts.append(TaskInput(stretches=tuple(current)))
                 current, size = [], 0
             current.append(RowGroupRange(path, start, end))
@@ -193,12 +193,12 @@ def _stretch_bytes(total: int, tasks: int) -> int:
 
 def _parquet_files(location: str) -> list[str]:
     """The Parquet files at a place that Python can look at, if there is nothing but these."""
-    place = Path(location).absolute()
-    if "://" in location or not place.exists():
+    position = Path(location).absolute()
+    if "://" in location or not position.exists():
         return []
-    if place.is_file():
-        return [str(place)]
-    visible = sorted(entry for entry in place.iterdir() if not entry.name.startswith((".", "_")))
+    if position.is_file():
+        return [str(position)]
+    visible = sorted(entry for entry in position.iterdir() if not entry.name.startswith((".", "_")))
     if all(entry.is_file() and entry.suffix.lower() in (".parquet", ".pq") for entry in visible):
         return list(map(str, visible))
     return []

@@ -42,7 +42,7 @@ class FolderLog:
         self._folder = str(Path(folder).absolute())
         self._include = include
         self._entries: list[list[MessageFile]] = []
-        self._known: set[str] = set()
+        self._logged: set[str] = set()
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
             self._file = undo.enter_context(Path(path).open("a+b"))
@@ -68,7 +68,7 @@ class FolderLog:
         return [
             source
             for source in find_message_files([self._folder], include=self._include)
-            if source.path not in self._known
+            if source.path not in self._logged
         ]
 
     def append(self, sources: Iterable[MessageFile]) -> None:
@@ -100,7 +100,7 @@ class FolderLog:
 
     def _remember(self, entry: list[MessageFile]) -> None:
         self._entries.append(entry)
-        self._known.update(source.path for source in entry)
+        self._logged.update(source.path for source in entry)
 
     def _write(self, value: object) -> None:
         self._file.write(json.dumps(value).encode() + b"\n")

@@ -33,10 +33,10 @@ def check_java(environment: Mapping[str, str] | None = None) -> int:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise MissingJava(f"the Java runtime {java} ({where}) does not run: {error}") from None
-    found = _VERSION.search(answer.stderr + answer.stdout)
-    if found is None:
+    result = _VERSION.search(answer.stderr + answer.stdout)
+    if result is None:
         raise MissingJava(f"{java} ({where}) does not say which version of Java it is")
-    version = int(found.group(1))
+    version = int(result.group(1))
     if version < JAVA_VERSION_MIN:
         raise MissingJava(f"{java} ({where}) is Java {version}, which is too old for Spark")
     return version
@@ -50,7 +50,7 @@ def _find(variables: Mapping[str, str]) -> tuple[str, str]:
         if not java.is_file():
             raise MissingJava(f"JAVA_HOME is {home}, where there is no bin/java")
         return str(java), "from JAVA_HOME"
-    found = shutil.which("java", path=variables.get("PATH", os.defpath))
-    if found is None:
+    result = shutil.which("java", path=variables.get("PATH", os.defpath))
+    if result is None:
         raise MissingJava("Spark needs a Java runtime, and there is no java on the PATH")
-    return found, "from the PATH"
+    return result, "from the PATH"

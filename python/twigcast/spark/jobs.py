@@ -62,8 +62,8 @@ def cause(report: str) -> str:
     own = [line for line in lines if line.startswith("twigcast.")]
     if own:
         return own[-1].split(": ", 1)[1]
-    found: list[str] = lines[-1:] or report.strip().splitlines()
-    return found[0] if found else "Spark gives no reason"
+    result: list[str] = lines[-1:] or report.strip().splitlines()
+    return result[0] if result else "Spark gives no reason"
 
 
 @contextmanager

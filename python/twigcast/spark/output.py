@@ -95,9 +95,11 @@ class OutputFolder:
             file.truncate(0)
             file.write(json.dumps({"mode": mode}) + "\n")
             file.flush()
-        elif (found := json.loads(written)["mode"]) != mode:
+        elif (result := json.loads(written)["mode"]) != mode:
             file.close()
-            raise OutputError(str(self.path), f"the folder holds the results of a {found} pipeline; choose another one")
+            raise OutputError(
+                str(self.path), f"the folder holds the results of a {result} pipeline; choose another one"
+            )
         return file
 
     def _recover(self) -> None:

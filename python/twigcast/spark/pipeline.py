@@ -174,17 +174,17 @@ def _work(
 @contextmanager
 def _session(messages: object, spark: SparkSession | None, master: str | None, log: Path) -> Iterator[SparkSession]:
     """The session to work in; one made here is stopped afterwards."""
-    given = messages.sparkSession if isinstance(messages, DataFrame) else spark
-    if given is not None:
-        yield given
+    supplied = messages.sparkSession if isinstance(messages, DataFrame) else spark
+    if supplied is not None:
+        yield supplied
         return
-    made = open_session(master, log=log)
+    created = open_session(master, log=log)
     try:
-        yield made
+        yield created
     except PipelineError as error:
         if log.exists():
             raise PipelineError(f"{error.reason} (Spark's own account: {log})") from error
         raise
     finally:
         with suppress(*JAVA_GONE):  # it has stopped already
-            made.stop()
+            created.stop()

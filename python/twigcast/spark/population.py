@@ -68,7 +68,7 @@ class PopulationFeed:
         self._spark = spark
         self._population = population
         self._reporter = reporter
-        self._stamp = self._look()
+        self._stamp = self._poll()
         self._snapshot = self._publish()
 
     @property
@@ -82,7 +82,7 @@ class PopulationFeed:
         A file that cannot be used stops the pipeline with ``on_bad="fail"``; with ``"skip"`` the last usable one
         stays in force.
         """
-        stamp = self._look()
+        stamp = self._poll()
         if stamp == self._stamp:
             return self._snapshot
         try:
@@ -98,7 +98,7 @@ class PopulationFeed:
         self._stamp = stamp
         return self._snapshot
 
-    def _look(self) -> object:
+    def _poll(self) -> object:
         """What changes when the subscriptions do."""
         source = self._population.source
         if isinstance(source, SubscriptionSet):

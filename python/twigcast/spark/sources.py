@@ -197,12 +197,12 @@ def check_columns(messages: DataFrame, name: str) -> DataFrame:
 def plan_partitions(sources: Sequence[MessageFile]) -> list[SourcesPartition]:
     """Spread sources over tasks, neighbours together."""
     total = sum(source.size for source in sources)
-    wanted = max(PARTITION_BYTES_MIN, total // PARTITIONS_WANTED_MAX)
+    requested = max(PARTITION_BYTES_MIN, total // PARTITIONS_WANTED_MAX)
     partitions: list[SourcesPartition] = []
     current: list[MessageFile] = []
     size = 0
     for source in sources:
-        if current and (size + source.size > wanted or len(current) >= PARTITION_SOURCES_MAX):
+        if current and (size + source.size > requested or len(current) >= PARTITION_SOURCES_MAX):
             partitions.append(SourcesPartition(current))
             current, size = [], 0
         current.append(source)

@@ -38,8 +38,8 @@ class Request:
     @classmethod
     def read(cls, read: Callable[[int], bytes]) -> Request:
         """The next request of a stream. ``read`` gives as many bytes as asked for, or raises ``EOFError``."""
-        told, message = _read(read)
-        return cls(told["query"], told["namespaces"], message)
+        reported, message = _read(read)
+        return cls(reported["query"], reported["namespaces"], message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +58,16 @@ class Reply:
     @classmethod
     def read(cls, read: Callable[[int], bytes]) -> Reply:
         """The next reply of a stream; see :meth:`Request.read`."""
-        told, result = _read(read)
-        return cls(result, told["error"])
+        reported, result = _read(read)
+        return cls(result, reported["error"])
 
 
-def _frame(told: dict[str, object], data: bytes | None) -> bytes:
-    head = json.dumps(told).encode()
+def _frame(reported: dict[str, object], data: bytes | None) -> bytes:
+    head = json.dumps(reported).encode()
     return _LENGTHS.pack(len(head), -1 if data is None else len(data)) + head + (data or b"")
 
 
 def _read(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes | None]:
     head_bytes, data_bytes = _LENGTHS.unpack(read(_LENGTHS.size))
-    told = json.loads(read(head_bytes))
-    return told, None if data_bytes < 0 else read(data_bytes)
+    reported = json.loads(read(head_bytes))
+    return reported, None if data_bytes < 0 else read(data_bytes)

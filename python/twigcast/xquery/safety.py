@@ -72,8 +72,8 @@ def refuse_unsafe(query: str) -> None:
     Raises:
         UnsupportedQuery: It does, or looks as if it did.
     """
-    found = _FORBIDDEN.search(query)
-    if found is None:
+    result = _FORBIDDEN.search(query)
+    if result is None:
         return
-    kind = str(found.lastgroup)
-    raise UnsupportedQuery(query, found.start(kind) + 1, _REASONS[kind].format(found.group(kind)))
+    kind = str(result.lastgroup)
+    raise UnsupportedQuery(query, result.start(kind) + 1, _REASONS[kind].format(result.group(kind)))

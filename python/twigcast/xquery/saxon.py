@@ -168,9 +168,9 @@ _PLACE: Final = re.compile(r"(?:line (?P<line>\d+) column|at char) (?P<column>\d
 
 def _column(error: str, query: str) -> int:
     """The column of a query that an error of Saxon names, from 1 and line ends counted; 1 where it names none."""
-    place = _PLACE.search(error)
-    if place is None:
+    position = _PLACE.search(error)
+    if position is None:
         return 1
-    line = int(place["line"] or 1) - 1 - prolog(query).count("\n")
+    line = int(position["line"] or 1) - 1 - prolog(query).count("\n")
     before = sum(len(text) + 1 for text in query.split("\n")[: max(line, 0)])
-    return min(max(before + int(place["column"]), 1), len(query) + 1)
+    return min(max(before + int(position["column"]), 1), len(query) + 1)

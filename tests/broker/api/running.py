@@ -39,18 +39,18 @@ class Party:
         return httpx2.Client(base_url=self.url, headers=self.headers(scope), timeout=20)
 
     def subscribe(self, key: str, query: str, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.ok("POST", "/subscriptions", 201, json={"key": key, "query": query, **more})
-        return found
+        result: dict[str, Any] = self.ok("POST", "/subscriptions", 201, json={"key": key, "query": query, **more})
+        return result
 
     def publish(self, xml: bytes | str, **query: str) -> dict[str, Any]:
         response = self.http.post("/messages", content=xml, params=query, headers={"Content-Type": "application/xml"})
         assert response.status_code in (200, 201), response.text
-        found: dict[str, Any] = response.json()
-        return found
+        result: dict[str, Any] = response.json()
+        return result
 
     def pull(self, subscriber: str, **query: Any) -> list[dict[str, Any]]:
-        found = self.ok("GET", "/deliveries", params={"subscriber": subscriber, "wait": 5, **query})
-        deliveries: list[dict[str, Any]] = found["deliveries"]
+        result = self.ok("GET", "/deliveries", params={"subscriber": subscriber, "wait": 5, **query})
+        deliveries: list[dict[str, Any]] = result["deliveries"]
         return deliveries
 
     def ok(self, method: str, path: str, status: int = 200, **more: Any) -> Any:
@@ -67,13 +67,13 @@ def check_problem(response: httpx2.Response, status: int, code: str) -> dict[str
     """The problem document of a response, which is to be one."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    found: dict[str, Any] = response.json()
-    assert found["code"] == code, found
-    assert found["type"] == f"urn:twigcast:problem:{code}"
-    assert found["status"] == status
-    assert found["detail"]
-    assert found["title"]
-    return found
+    result: dict[str, Any] = response.json()
+    assert result["code"] == code, result
+    assert result["type"] == f"urn:twigcast:problem:{code}"
+    assert result["status"] == status
+    assert result["detail"]
+    assert result["title"]
+    return result
 
 
 def until(condition: Any, seconds: float = 5.0) -> None:

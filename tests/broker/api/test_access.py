@@ -109,8 +109,8 @@ BODIES: dict[tuple[str, str], Any] = {
 
 def routes(broker: RunningBroker) -> list[tuple[str, str]]:
     paths = broker.operator.get("/openapi.json").json()["paths"]
-    found = [(method.upper(), path) for path, methods in paths.items() for method in methods]
-    return [route for route in found if not route[1].startswith("/console")]
+    results = [(method.upper(), path) for path, methods in paths.items() for method in methods]
+    return [route for route in results if not route[1].startswith("/console")]
 
 
 def ask(
@@ -223,9 +223,9 @@ def state(party: Party) -> list[Any]:
         "/dead-letters",
         "/subscriptions/mine",
     ]
-    found = [party.ok("GET", path) for path in paths]
-    found[0].pop("cursor")  # of all tenants
-    return found
+    results = [party.ok("GET", path) for path in paths]
+    results[0].pop("cursor")  # of all tenants
+    return results
 
 
 def test_ids_of_lanes_and_subscriptions_of_others_do_nothing(broker: RunningBroker) -> None:
@@ -248,28 +248,28 @@ def test_tokens(broker: RunningBroker) -> None:
     party = broker.party(tokens_max=4)
     assert party.ok("GET", "/me")["tenant"] == party.name
     assert party.ok("GET", "/me")["operator"] is False
-    made = party.ok("POST", "/tokens", 201, json={"name": "feeder", "scopes": ["publish"]})
-    assert re.fullmatch(r"tc_[A-Za-z0-9_-]{43}", made["token"])
+    created = party.ok("POST", "/tokens", 201, json={"name": "feeder", "scopes": ["publish"]})
+    assert re.fullmatch(r"tc_[A-Za-z0-9_-]{43}", created["token"])
     listed = party.ok("GET", "/tokens")["tokens"]
     assert len(listed) == 4
-    assert made["token"] not in json.dumps(listed)
+    assert created["token"] not in json.dumps(listed)
     party.problem("POST", "/tokens", 409, "limit-reached", json={"name": "one more", "scopes": ["publish"]})
     party.problem("POST", "/tokens", 422, "invalid", json={"name": "x", "scopes": []})
-    with httpx2.Client(base_url=broker.url, headers={"Authorization": f"bearer {made['token']}"}) as http:
+    with httpx2.Client(base_url=broker.url, headers={"Authorization": f"bearer {created['token']}"}) as http:
         assert http.get("/me").json()["token"]["name"] == "feeder"
-        assert party.http.delete(f"/tokens/{made['id']}").status_code == 204
+        assert party.http.delete(f"/tokens/{created['id']}").status_code == 204
         check_problem(http.get("/me"), 401, "unauthorized")
-    party.problem("DELETE", f"/tokens/{made['id']}", 404, "not-found")
+    party.problem("DELETE", f"/tokens/{created['id']}", 404, "not-found")
 
 
 def test_many_requests_at_once_do_not_get_past_a_limit_together(broker: RunningBroker) -> None:
     party = broker.party(tokens_max=10, sources_max=5)
     with ThreadPoolExecutor(16) as pool:
-        wanted = [
+        requested = [
             pool.submit(party.http.post, "/tokens", json={"name": f"t{n}", "scopes": ["publish"]}) for n in range(16)
         ]
-        wanted += [pool.submit(party.http.put, f"/sources/s{n}", json={}) for n in range(16)]
-        statuses = Counter(future.result().status_code for future in wanted)
+        requested += [pool.submit(party.http.put, f"/sources/s{n}", json={}) for n in range(16)]
+        statuses = Counter(future.result().status_code for future in requested)
     tokens, sources = (len(party.ok("GET", path)[path[1:]]) for path in ("/tokens", "/sources"))
     assert (tokens, sources) == (10, 5)
     assert statuses[409] == 32 - statuses[201] > 0, statuses

@@ -35,14 +35,14 @@ QUICK = Retries(attempts=3, first_wait=0.01)
 
 @pytest.fixture
 def client(party: Party) -> Iterator[Client]:
-    with Client(party.url, party.tokens[Scope.ADMIN], retries=QUICK) as found:
-        yield found
+    with Client(party.url, party.tokens[Scope.ADMIN], retries=QUICK) as result:
+        yield result
 
 
 def test_publish_subscribe_receive(party_on_each_store: Party) -> None:
     with Client(party_on_each_store.url, party_on_each_store.tokens[Scope.ADMIN]) as client:
-        made = client.subscribe("k/1", "/p:a", namespaces={"p": "urn:x"})
-        assert (made.key, made.state, made.namespaces) == ("k/1", "active", {"p": "urn:x"})
+        created = client.subscribe("k/1", "/p:a", namespaces={"p": "urn:x"})
+        assert (created.key, created.state, created.namespaces) == ("k/1", "active", {"p": "urn:x"})
         first = client.publish("<a xmlns='urn:x'>\u20ac</a>", message_id="one", source="s")
         assert first == Accepted(first.seq, "one", 1)
         assert client.publish(b"<a/>", message_id="one", source="s").duplicate
@@ -102,9 +102,9 @@ def test_questions(client: Client) -> None:
     report = client.check("//a[")
     assert not report
     assert report.column == 5
-    (found,) = client.explain("//a[b = 1]", xml="<a><b>2</b></a>")
-    assert not found
-    assert "2" in str(found)
+    (result,) = client.explain("//a[b = 1]", xml="<a><b>2</b></a>")
+    assert not result
+    assert "2" in str(result)
 
 
 def test_problems_are_errors(client: Client, party: Party, broker: RunningBroker) -> None:
@@ -255,11 +255,11 @@ def test_what_stands_in_between_is_told() -> None:
 
 
 def event(number: int) -> bytes:
-    found = {
+    results = {
         "id": f"{number}-1", "key": "k", "redelivered": False, "rewritten": False, "seq": number, "message": "m",
         "source": "s", "received": "2026-01-31T12:00:00Z", "xml": f"<a>{number}\u2028</a>",
     }  # fmt: skip
-    return f"id: {number}-1\nevent: delivery\ndata: {json.dumps(found, ensure_ascii=False)}\n\n".encode()
+    return f"id: {number}-1\nevent: delivery\ndata: {json.dumps(results, ensure_ascii=False)}\n\n".encode()
 
 
 def test_a_stream_goes_on_after_a_break_and_gives_nothing_twice() -> None:
@@ -286,11 +286,11 @@ def test_a_stream_goes_on_after_a_break_and_gives_nothing_twice() -> None:
 def test_events_may_be_cut_anywhere(size: int) -> None:
     data = b"retry: 5\n\n" + event(1) + b":\n\n" + event(2)
     parser = EventParser()
-    found: list[Delivery | None] = []
+    results: list[Delivery | None] = []
     for start in range(0, len(data), size):
-        found += parser.feed(data[start : start + size])
-    assert [item and item.seq for item in found] == [None, 1, None, 2]
-    assert [item.xml for item in found if item] == ["<a>1\u2028</a>", "<a>2\u2028</a>"]
+        results += parser.feed(data[start : start + size])
+    assert [item and item.seq for item in results] == [None, 1, None, 2]
+    assert [item.xml for item in results if item] == ["<a>1\u2028</a>", "<a>2\u2028</a>"]
 
 
 def test_what_was_seen_is_remembered_within_bounds() -> None:

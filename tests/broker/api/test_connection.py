@@ -90,8 +90,8 @@ def test_whoever_waits_is_let_go_when_the_connection_is_closed() -> None:
 def test_an_error_is_told_and_kept(is_full: bool) -> None:
     async def scene() -> None:
         gate = Gate()
-        told: list[int] = []
-        connection = Connection(gate.send, lambda: told.append(1))
+        reported: list[int] = []
+        connection = Connection(gate.send, lambda: reported.append(1))
         gate.error = RuntimeError("the transport is closed")
         if is_full:
             gate.is_open.clear()
@@ -99,7 +99,7 @@ def test_an_error_is_told_and_kept(is_full: bool) -> None:
         gate.is_open.set()
         with pytest.raises(RuntimeError, match="closed"):
             await connection.send(body(2))
-        assert told == [1]
+        assert reported == [1]
         assert connection.error is gate.error
 
     asyncio.run(scene())
@@ -141,15 +141,15 @@ class Surroundings(SimpleNamespace):
 
     def __init__(self) -> None:
         super().__init__(broker=self, envelopes=self, automatic_acks=self, streams=self)
-        self.at_once: Callable[[Sequence[Any]], bool] = lambda _: False
+        self.offer: Callable[[Sequence[Any]], bool] = lambda _: False
         self.done: list[Any] = []
 
     @contextmanager
     def one_more(self, _: object) -> Iterator[Callable[[object], None]]:
         yield lambda _: None
 
-    async def listen(self, *_: object, at_once: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
-        self.at_once = at_once
+    async def read_queue(self, *_: object, offer: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
+        self.offer = offer
         await asyncio.Event().wait()
         yield []
 
@@ -182,11 +182,11 @@ def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: boo
         answering = asyncio.create_task(stream({"type": "http"}, receive, send))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert around.at_once([b"first"])
+        assert around.offer([b"first"])
         assert around.done == [b"first"]
         gate.is_open.clear()
-        assert around.at_once([b"second"])
-        assert not around.at_once([b"third"])
+        assert around.offer([b"second"])
+        assert not around.offer([b"third"])
         assert around.done == [b"first"], "the second one waits"
         if goes_away:
             # As a server does: it tells of the end, and lets go on what waited.

@@ -42,11 +42,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with Receiver() as found:
-        thread = threading.Thread(target=found.serve_forever)
+    with Receiver() as result:
+        thread = threading.Thread(target=result.serve_forever)
         thread.start()
-        yield found
-        found.shutdown()
+        yield result
+        result.shutdown()
         thread.join()
 
 
@@ -84,8 +84,8 @@ def test_dead_letters_are_listed_retried_and_removed(own_broker: Any, receiver: 
 
 def test_the_life_of_a_source(party_on_each_store: Party) -> None:
     party = party_on_each_store
-    made = party.ok("PUT", "/sources/a%2Fb", 201, json={"dtd": "<!ELEMENT a ANY>"})
-    assert (made["name"], made["kind"], made["paused"], made["failures"]) == ("a/b", "push", False, 0)
+    created = party.ok("PUT", "/sources/a%2Fb", 201, json={"dtd": "<!ELEMENT a ANY>"})
+    assert (created["name"], created["kind"], created["paused"], created["failures"]) == ("a/b", "push", False, 0)
     changed = party.ok("PUT", "/sources/a%2Fb", json={})
     assert changed["dtd"] is None
     assert party.ok("POST", "/sources/a%2Fb/pause")["paused"] is True

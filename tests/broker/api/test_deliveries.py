@@ -43,9 +43,9 @@ class Events:
                 if data:
                     assert kind == "delivery"
                     (one,) = data
-                    found: dict[str, Any] = json.loads(one)
-                    assert found["id"] == self.last
-                    return found
+                    result: dict[str, Any] = json.loads(one)
+                    assert result["id"] == self.last
+                    return result
                 kind = ""
             elif line.startswith("id: "):
                 self.last = line[4:]
@@ -82,8 +82,8 @@ def ack(party: Party, subscriber: str, *ids: str) -> None:
 
 
 def pending(party: Party, key: str) -> int:
-    found: int = party.ok("GET", f"/subscriptions/{key}")["pending"]
-    return found
+    result: int = party.ok("GET", f"/subscriptions/{key}")["pending"]
+    return result
 
 
 # --- pulls ------------------------------------------------------------------------------------------------------------
@@ -135,10 +135,10 @@ def test_up_to_one_of_several_of_the_same_message(party: Party) -> None:
         party.subscribe(key, "/a", subscriber="desk")
     party.publish("<a/>")
     party.publish("<a/>")
-    found = party.pull("desk", visibility=0.1)
-    party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "desk", "up_to": found[4]["id"]})
+    result = party.pull("desk", visibility=0.1)
+    party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "desk", "up_to": result[4]["id"]})
     time.sleep(0.15)
-    assert [item["id"] for item in party.pull("desk")] == [found[5]["id"]]
+    assert [item["id"] for item in party.pull("desk")] == [result[5]["id"]]
 
 
 def test_messages_can_be_left_out(party: Party) -> None:
@@ -147,8 +147,8 @@ def test_messages_can_be_left_out(party: Party) -> None:
     party.publish("<a>x</a>")
     (plain,) = party.pull("plain", bodies=False)
     assert "xml" not in plain
-    (made,) = party.pull("made", bodies=False)
-    assert (made["xml"], made["rewritten"]) == ("<b>x</b>", True)
+    (created,) = party.pull("made", bodies=False)
+    assert (created["xml"], created["rewritten"]) == ("<b>x</b>", True)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +282,7 @@ def test_a_stream_ends_when_its_client_goes(party: Party, broker: RunningBroker)
     until(lambda: broker.service.broker.metrics.listeners == 0)
 
 
+@pytest.mark.slow
 def test_a_slow_client_does_not_fill_the_memory_or_hold_up_others(party: Party, broker: RunningBroker) -> None:
     party.subscribe("slow", "/a")
     party.subscribe("fast", "/a")
@@ -346,7 +347,7 @@ def test_a_store_that_goes_away_ends_streams_quietly(
         yield []
 
     party.subscribe("k", "/a")
-    monkeypatch.setattr(broker.service.broker, "listen", listen)
+    monkeypatch.setattr(broker.service.broker, "read_queue", listen)
     with events(party, "k") as stream, pytest.raises(EOFError):
         stream.next()
     with open_socket(party, "k") as ws, pytest.raises(ConnectionClosed) as closed:

@@ -29,8 +29,8 @@ def run_full(address: str, ballast: Path) -> None:
             if answer.status_code != 201:
                 break
             accepted.append(f"m{number}")
-        found = check_problem(answer, 507, "store-full")
-        assert "no room" in found["detail"]
+        result = check_problem(answer, 507, "store-full")
+        assert "no room" in result["detail"]
         assert "retry-after" in answer.headers
         for _ in range(3):
             assert party.http.post("/messages", content=body).status_code == 507
@@ -53,6 +53,7 @@ def run_full(address: str, ballast: Path) -> None:
         store.close()
 
 
+@pytest.mark.slow
 def test_on_sqlite(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 12) as disk:
         ballast = disk / "ballast"

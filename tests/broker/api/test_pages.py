@@ -12,13 +12,15 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.test_docs import FENCE, OPTIONS, Command, commands
 
 PAGE = Path("docs") / "tutorial" / "your-first-broker.md"
 
 
-def is_shown(expected: str, found: str) -> bool:
-    return doctest.OutputChecker().check_output(expected, found, OPTIONS)
+def is_shown(expected: str, result: str) -> bool:
+    return doctest.OutputChecker().check_output(expected, result, OPTIONS)
 
 
 def run(command: Command, folder: Path, environment: dict[str, str]) -> None:
@@ -30,6 +32,7 @@ def run(command: Command, folder: Path, environment: dict[str, str]) -> None:
     assert is_shown(command.output, done.stdout + "\n"), f"$ {command.text}\n{command.output}\nfound:\n{done.stdout}"
 
 
+@pytest.mark.slow
 def test_your_first_broker(repository: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

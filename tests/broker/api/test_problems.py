@@ -35,8 +35,8 @@ def test_unknown_paths_and_methods(party: Party) -> None:
     party.problem("GET", "/subscriptions/a/b", 404, "not-found")
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         for path in ("/subscriptions/", "/sources/"):
-            found = party.problem(method, path, 404, "not-found", json={"query": "/a"})
-            assert found["detail"] == f"there is nothing at {path!r}: the name after the last slash is empty"
+            result = party.problem(method, path, 404, "not-found", json={"query": "/a"})
+            assert result["detail"] == f"there is nothing at {path!r}: the name after the last slash is empty"
     assert len(party.problem("GET", "/" + "x" * 5_000, 404, "not-found")["detail"]) < 300
     response = party.http.request("PUT", "/messages")
     check_problem(response, 405, "method-not-allowed")
@@ -65,9 +65,9 @@ BROKER_ERRORS = [
 @pytest.mark.parametrize("error", BROKER_ERRORS)
 def test_every_error_of_the_broker_is_a_problem(error: type[BrokerError]) -> None:
     response = problems.response_to(error("why"))
-    found = json.loads(bytes(response.body))
+    result = json.loads(bytes(response.body))
     assert response.status_code == error.status
-    assert (found["code"], found["detail"]) == (error.code, "why")
+    assert (result["code"], result["detail"]) == (error.code, "why")
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,18 @@ def test_every_error_of_the_broker_is_a_problem(error: type[BrokerError]) -> Non
     ],
 )
 def test_errors_of_the_library(error: Exception, status: int, members: dict[str, Any]) -> None:
-    found = problems.of_error(error)
-    assert found["status"] == status
-    assert members.items() <= found.items()
+    results = problems.of_error(error)
+    assert results["status"] == status
+    assert members.items() <= results.items()
 
 
 @pytest.mark.parametrize(
     "error", [InternalError("secret inside"), RuntimeError("secret inside"), sqlite3.Error("secret inside")]
 )
 def test_faults_tell_nothing(error: Exception) -> None:
-    found = problems.of_error(error)
-    assert (found["status"], found["code"]) == (500, "internal")
-    assert "secret inside" not in json.dumps(found)
+    result = problems.of_error(error)
+    assert (result["status"], result["code"]) == (500, "internal")
+    assert "secret inside" not in json.dumps(result)
 
 
 def test_a_fault_is_a_problem_and_in_the_log(
@@ -174,9 +174,9 @@ def test_by_default_names_of_others_are_not_trusted(broker: RunningBroker) -> No
         "127.0.0.1.nip.io",
         "::1",
     ):
-        found = check_problem(httpx2.get(f"{broker.url}/health", headers={"Host": host}), 400, "untrusted-host")
-        assert "trusted_hosts" in found["detail"]
-        assert host.partition(":")[0] in found["detail"]
+        result = check_problem(httpx2.get(f"{broker.url}/health", headers={"Host": host}), 400, "untrusted-host")
+        assert "trusted_hosts" in result["detail"]
+        assert host.partition(":")[0] in result["detail"]
 
 
 def test_names_that_go_without_saying() -> None:
@@ -198,14 +198,14 @@ def test_logs_as_text_and_as_json() -> None:
     logs.start_request()
     text = logs.TextFormatter().format(record)
     assert "WARNING twigcast.x: a b tc_... [status=404 request_id=" in text
-    found = json.loads(logs.JsonFormatter().format(record))
-    assert (found["level"], found["logger"], found["message"], found["status"]) == (
+    result = json.loads(logs.JsonFormatter().format(record))
+    assert (result["level"], result["logger"], result["message"], result["status"]) == (
         "warning",
         "twigcast.x",
         "a b tc_...",
         404,
     )
-    assert found["request_id"] == logs.request_id()
+    assert result["request_id"] == logs.request_id()
     try:
         raise ValueError("why")
     except ValueError:

@@ -115,8 +115,8 @@ def test_pipelined_requests_are_answered_in_order(party: Party) -> None:
         answer = b""
         while some := connection.recv(1 << 16):
             answer += some
-    places = [answer.index(part) for part in (b'"status":"ok"', b'"id":"p1"', b'"id":"p2"', b'"tenant"')]
-    assert places == sorted(places)
+    positions = [answer.index(part) for part in (b'"status":"ok"', b'"id":"p1"', b'"id":"p2"', b'"tenant"')]
+    assert positions == sorted(positions)
     assert answer.count(b"HTTP/1.1 201 ") == 2
     assert answer.count(b"HTTP/1.1 200 ") == 3
 
@@ -239,7 +239,7 @@ def sends(connection: socket.socket, data: bytes) -> bool:
 
 
 def requests_held() -> int:
-    return sum(isinstance(found, RequestResponseCycle) for found in gc.get_objects())
+    return sum(isinstance(result, RequestResponseCycle) for result in gc.get_objects())
 
 
 def connected(party: Party) -> socket.socket:

@@ -36,15 +36,15 @@ def test_a_message_is_stored_and_delivered(party_on_each_store: Party) -> None:
         headers=XML,
     )
     assert response.status_code == 201
-    found = response.json()
-    assert found == {"status": "accepted", "seq": found["seq"], "id": "m 1", "matches": 1}
+    result = response.json()
+    assert result == {"status": "accepted", "seq": result["seq"], "id": "m 1", "matches": 1}
     stored = party.ok("GET", response.headers["location"])
     assert stored["xml"] == "<alert><event>Flood</event></alert>"
     assert (stored["id"], stored["source"], stored["matches"]) == ("m 1", "gauges", 1)
-    assert party.http.get(f"/messages/{found['seq']}/xml").content == b"<alert><event>Flood</event></alert>"
+    assert party.http.get(f"/messages/{result['seq']}/xml").content == b"<alert><event>Flood</event></alert>"
     (delivery,) = party.pull("floods")
     assert delivery["xml"] == stored["xml"]
-    assert (delivery["key"], delivery["message"], delivery["seq"]) == ("floods", "m 1", found["seq"])
+    assert (delivery["key"], delivery["message"], delivery["seq"]) == ("floods", "m 1", result["seq"])
     assert delivery["received"] == stored["received"]
     assert party.pull("quakes", wait=0) == []
 
@@ -91,11 +91,11 @@ def test_a_batch_says_what_became_of_each(party: Party) -> None:
         + b"\n\n",
     )
     assert response.status_code == 200
-    found = response.json()
-    assert (found["accepted"], found["duplicates"], found["rejected"]) == (2, 1, 1)
-    assert [item["status"] for item in found["results"]] == ["accepted", "rejected", "duplicate", "accepted"]
-    assert found["results"][1]["code"] == "message-malformed"
-    assert found["results"][1]["line"] == 1
+    result = response.json()
+    assert (result["accepted"], result["duplicates"], result["rejected"]) == (2, 1, 1)
+    assert [item["status"] for item in result["results"]] == ["accepted", "rejected", "duplicate", "accepted"]
+    assert result["results"][1]["code"] == "message-malformed"
+    assert result["results"][1]["line"] == 1
     assert [item["xml"] for item in party.pull("all")] == ["<a/>", "<a>\u20ac</a>"]
     sources = [item["source"] for item in party.ok("GET", "/messages")["messages"]]
     assert sources == ["batch", "own"]
@@ -104,8 +104,8 @@ def test_a_batch_says_what_became_of_each(party: Party) -> None:
 def test_three_broken_ones_of_a_thousand_are_kept_whole(party: Party) -> None:
     broken = {100, 500, 900}
     batch = [{"xml": f"<a><n>{n}</n>" + ("" if n in broken else "</a>")} for n in range(1_000)]
-    found = party.ok("POST", "/messages", headers=LINES, content=lines(*batch))
-    assert (found["accepted"], found["rejected"]) == (997, 3)
+    result = party.ok("POST", "/messages", headers=LINES, content=lines(*batch))
+    assert (result["accepted"], result["rejected"]) == (997, 3)
     kept = party.ok("GET", "/rejected")["rejected"]
     bodies = {party.http.get(f"/rejected/{item['rejected']}/body").text for item in kept}
     assert bodies == {f"<a><n>{n}</n>" for n in broken}
@@ -274,9 +274,9 @@ def test_names_that_cannot_be_kept_are_refused(party: Party, query: dict[str, st
 def test_names_may_hold_anything_else(party: Party) -> None:
     name = "a/b?c#d%2F \u20ac\U0001f600\n"
     party.publish("<a/>", id=name, source=name)
-    (found,) = party.ok("GET", "/messages", params={"source": name})["messages"]
-    assert (found["id"], found["source"]) == (name, name)
-    assert party.ok("GET", "/messages", params={"id": name})["messages"] == [found]
+    (result,) = party.ok("GET", "/messages", params={"source": name})["messages"]
+    assert (result["id"], result["source"]) == (name, name)
+    assert party.ok("GET", "/messages", params={"id": name})["messages"] == [result]
 
 
 def test_messages_are_listed_in_pages(party: Party) -> None:
@@ -337,11 +337,11 @@ def test_a_page_is_bounded_by_its_bytes(party: Party) -> None:
     seen: list[int] = []
     more, cursor, pages = True, 0, 0
     while more:
-        found = party.ok("GET", "/messages", params={"after": cursor, "limit": 1_000})
-        assert found["messages"]
-        assert sum(item["bytes"] for item in found["messages"]) < 40_000_000
-        seen += [item["seq"] for item in found["messages"]]
-        cursor, more = found["cursor"], found["more"]
+        result = party.ok("GET", "/messages", params={"after": cursor, "limit": 1_000})
+        assert result["messages"]
+        assert sum(item["bytes"] for item in result["messages"]) < 40_000_000
+        seen += [item["seq"] for item in result["messages"]]
+        cursor, more = result["cursor"], result["more"]
         pages += 1
     assert len(seen) == 40
     assert seen == sorted(set(seen))
@@ -349,8 +349,8 @@ def test_a_page_is_bounded_by_its_bytes(party: Party) -> None:
     older: list[int] = []
     before: dict[str, int] = {}
     while len(older) < 40:
-        found = party.ok("GET", "/messages", params={"newest": True, "limit": 1_000, **before})
-        older += [item["seq"] for item in found["messages"]]
+        result = party.ok("GET", "/messages", params={"newest": True, "limit": 1_000, **before})
+        older += [item["seq"] for item in result["messages"]]
         before = {"before": older[-1]}
     assert older == seen[::-1]
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-c", "from twigcast.cli import main; main()", "serve"]
 
 
@@ -44,9 +46,9 @@ class Process:
             assert self._process.poll() is None, self.err
             assert time.monotonic() < end, self.err
             time.sleep(0.02)
-        found = re.search(r"at (http://\S+)", self.out)
-        assert found
-        return found[1]
+        result = re.search(r"at (http://\S+)", self.out)
+        assert result
+        return result[1]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         self._process.send_signal(number)
@@ -114,9 +116,9 @@ def test_what_was_accepted_survives_a_stop(start: Start, tmp_path: Path) -> None
     broker.stop()
     again = start("--port", "0")
     query: dict[str, str | int] = {"subscriber": "k", "wait": 5}
-    found = httpx2.get(f"{again.url()}/deliveries", params=query, headers=headers).json()
+    result = httpx2.get(f"{again.url()}/deliveries", params=query, headers=headers).json()
     assert "1 subscription)" in again.out
-    assert [(item["xml"], item["redelivered"]) for item in found["deliveries"]] == [("<a/>", True)]
+    assert [(item["xml"], item["redelivered"]) for item in result["deliveries"]] == [("<a/>", True)]
 
 
 def test_a_second_broker_on_one_store_is_refused(start: Start) -> None:

@@ -26,10 +26,10 @@ def at(key: str) -> str:
 
 def test_a_life(party_on_each_store: Party) -> None:
     party = party_on_each_store
-    made = party.subscribe("k", "//c:info[c:event = 'Flood']", namespaces={"c": CAP})
-    assert made["state"] == "active"
-    assert made["subscriber"] == "k"
-    assert made["delivery"] == {"kind": "pull", "url": None, "signed": False, "expires": None}
+    created = party.subscribe("k", "//c:info[c:event = 'Flood']", namespaces={"c": CAP})
+    assert created["state"] == "active"
+    assert created["subscriber"] == "k"
+    assert created["delivery"] == {"kind": "pull", "url": None, "signed": False, "expires": None}
     party.problem("POST", "/subscriptions", 409, "conflict", json={"key": "k", "query": "/a"})
     party.publish(f"<info xmlns='{CAP}'><event>Flood</event></info>")
     assert party.ok("GET", at("k"))["pending"] == 1
@@ -68,6 +68,7 @@ ODD_KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_keys_may_hold_any_text(party_on_each_store: Party) -> None:
     party = party_on_each_store
     for key in ODD_KEYS:
@@ -135,8 +136,8 @@ def test_a_query_over_the_limit_is_refused(party: Party) -> None:
 
 
 def test_doubts_come_with_the_answer(party: Party) -> None:
-    made = party.subscribe("k", "true()")
-    assert made["warnings"]
+    created = party.subscribe("k", "true()")
+    assert created["warnings"]
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,9 @@ def test_bodies_that_are_no_objects(party: Party, content: bytes) -> None:
 
 def test_a_secret_is_never_shown(party: Party) -> None:
     delivery = {"kind": "webhook", "url": "http://127.0.0.1:9/hook", "secret": "very-secret-indeed"}
-    made = party.subscribe("k", "/a", delivery=delivery)
-    assert made["delivery"]["signed"] is True
-    answers = [json.dumps(made), party.http.get(at("k")).text, party.http.get("/subscriptions").text]
+    created = party.subscribe("k", "/a", delivery=delivery)
+    assert created["delivery"]["signed"] is True
+    answers = [json.dumps(created), party.http.get(at("k")).text, party.http.get("/subscriptions").text]
     answers.append(party.http.get("/subscriptions/export").text)
     answers.append(
         party.http.patch(at("k"), json={"delivery": {"kind": "webhook", "url": "http://127.0.0.1:9/x"}}).text
@@ -208,11 +209,11 @@ def test_subscriptions_share_a_subscriber(party_on_each_store: Party) -> None:
         party.subscribe(key, "/m", subscriber="desk")
     party.publish("<m>1</m>")
     party.publish("<m>2</m>")
-    found = party.pull("desk")
-    assert [(item["seq"], item["key"]) for item in found] == sorted(
-        [(item["seq"], item["key"]) for item in found], key=lambda pair: pair[0]
+    results = party.pull("desk")
+    assert [(item["seq"], item["key"]) for item in results] == sorted(
+        [(item["seq"], item["key"]) for item in results], key=lambda pair: pair[0]
     )
-    assert sorted(item["key"] for item in found) == ["a", "a", "b", "b", "c", "c"]
+    assert sorted(item["key"] for item in results) == ["a", "a", "b", "b", "c", "c"]
     assert [s["key"] for s in party.ok("GET", "/subscriptions", params={"subscriber": "desk"})["subscriptions"]] == [
         "a", "b", "c",
     ]  # fmt: skip
@@ -241,10 +242,10 @@ def test_b01_a_snapshot_and_a_subscription_from_its_cursor_miss_nothing(party_on
     party.publish("<a>after</a>")
     got: list[str] = []
     while len(got) < 2:
-        found = party.pull("k")
-        assert found
-        got += [item["xml"] for item in found]
-        party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [item["id"] for item in found]})
+        results = party.pull("k")
+        assert results
+        got += [item["xml"] for item in results]
+        party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [item["id"] for item in results]})
     assert got == ["<a>between</a>", "<a>after</a>"]
     assert party.pull("k", wait=0.1) == []
 
@@ -259,10 +260,10 @@ def test_the_past_by_number_id_and_time(party: Party, kind: str) -> None:
     party.subscribe("k", "/a", **{"from": {kind: start}})
     got: list[str] = []
     while len(got) < 2:
-        found = party.pull("k")
-        assert found
-        got += [item["xml"] for item in found]
-        party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [item["id"] for item in found]})
+        results = party.pull("k")
+        assert results
+        got += [item["xml"] for item in results]
+        party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "k", "ids": [item["id"] for item in results]})
     assert got == ["<a>1</a>", "<a>2</a>"]
 
 
@@ -307,8 +308,8 @@ def test_an_import_tells_of_each_line_that_is_refused(party_on_each_store: Party
     assert answer.status_code == 200
     *refused, counts = [json.loads(line) for line in answer.text.splitlines()]
     assert counts == {"lines": 8, "added": 2, "replaced": 0, "refused": 6}
-    told = {item["line"]: item["error"]["code"] for item in refused}
-    assert told == {2: "query-syntax", 4: "invalid", 5: "conflict", 7: "invalid", 8: "invalid", 9: "conflict"}
+    reported = {item["line"]: item["error"]["code"] for item in refused}
+    assert reported == {2: "query-syntax", 4: "invalid", 5: "conflict", 7: "invalid", 8: "invalid", 9: "conflict"}
     assert next(item for item in refused if item["line"] == 2)["error"]["column"] == 5
 
     again = party.http.post(
@@ -359,6 +360,7 @@ def test_an_import_that_replaces_counts_from_the_next_message_on(party_on_each_s
     assert [delivery["xml"] for delivery in party.pull("other")] == ["<a/>", "<b xmlns='urn:p'/>"]
 
 
+@pytest.mark.slow
 def test_what_is_exported_can_be_imported(party: Party, broker: RunningBroker) -> None:
     lines = "".join(json.dumps({"key": f"k{n:05}", "query": f"/a[b = {n}]"}) + "\n" for n in range(12_000))
     headers = {"Content-Type": "application/x-ndjson"}
@@ -376,26 +378,26 @@ def test_what_is_exported_can_be_imported(party: Party, broker: RunningBroker) -
 
 
 def test_check(party: Party) -> None:
-    found = party.ok("POST", "/check", json={"query": "//a[b = 'x']"})
-    assert (found["valid"], found["normal_form"]) == (True, "/descendant::a[b = 'x']")
-    assert found["route"]
-    found = party.ok("POST", "/check", json={"query": "//a[b = 'x"})
-    assert (found["valid"], found["column"], found["expected"]) == (False, 9, ["'"])
-    assert found["caret"].splitlines()[1].index("^") == 4 + 9 - 1
+    result = party.ok("POST", "/check", json={"query": "//a[b = 'x']"})
+    assert (result["valid"], result["normal_form"]) == (True, "/descendant::a[b = 'x']")
+    assert result["route"]
+    result = party.ok("POST", "/check", json={"query": "//a[b = 'x"})
+    assert (result["valid"], result["column"], result["expected"]) == (False, 9, ["'"])
+    assert result["caret"].splitlines()[1].index("^") == 4 + 9 - 1
 
 
 def test_b12_explain_names_the_first_step_that_fails_and_what_comes_nearest(party_on_each_store: Party) -> None:
     party = party_on_each_store
-    (found,) = party.ok(
+    (result,) = party.ok(
         "POST",
         "/explain",
         json={"query": "//story[topic = 'Sport']/title", "xml": "<story><topic>sport</topic></story>"},
     )["explanations"]
-    assert found["matches"] is False
-    assert "topic" in found["text"]
-    assert found["details"]["verdict"]["hints"] is not None
-    (found,) = party.ok("POST", "/explain", json={"query": "//b", "xml": "<a><b/></a>"})["explanations"]
-    assert found["matches"] is True
+    assert result["matches"] is False
+    assert "topic" in result["text"]
+    assert result["details"]["verdict"]["hints"] is not None
+    (result,) = party.ok("POST", "/explain", json={"query": "//b", "xml": "<a><b/></a>"})["explanations"]
+    assert result["matches"] is True
 
 
 def test_b11_explain_lists_each_rule_of_a_subscriber(party_on_each_store: Party) -> None:
@@ -404,8 +406,8 @@ def test_b11_explain_lists_each_rule_of_a_subscriber(party_on_each_store: Party)
     party.subscribe("drop", "/item[title = 'Ad']", subscriber="reader")
     stored = party.publish("<item><title>News</title><price>12</price></item>", id="i1")
     for asked in ({"seq": stored["seq"]}, {"message": "i1"}):
-        found = party.ok("POST", "/explain", json={"subscriber": "reader", **asked})["explanations"]
-        assert {item["key"]: item["matches"] for item in found} == {"keep": True, "drop": False}
+        results = party.ok("POST", "/explain", json={"subscriber": "reader", **asked})["explanations"]
+        assert {item["key"]: item["matches"] for item in results} == {"keep": True, "drop": False}
     (one,) = party.ok("POST", "/explain", json={"key": "drop", "message": "i1"})["explanations"]
     assert '"News"' in one["text"]
 
@@ -444,8 +446,8 @@ def test_xquery(party_on_each_store: Party) -> None:
     )
     party.problem("PATCH", "/subscriptions/k", 409, "conflict", json={"dialect": "xpath", "query": "/a"})
     assert party.publish("<o><a k='x'/><a k='y'/><a k='x'/></o>")["matches"] == 0
-    (found,) = party.pull("k")
-    assert (found["xml"], found["rewritten"]) == ("<k name='x'>2</k><k name='y'>1</k>".replace("'", '"'), True)
+    (result,) = party.pull("k")
+    assert (result["xml"], result["rewritten"]) == ("<k name='x'>2</k><k name='y'>1</k>".replace("'", '"'), True)
     exported = party.http.get("/subscriptions/export").content
     assert json.loads(exported)["dialect"] == "xquery"
     headers = {"Content-Type": "application/x-ndjson"}
@@ -493,8 +495,8 @@ def test_explain_goes_through_all_rules_of_a_subscriber(party: Party, monkeypatc
     first = party.ok("POST", "/explain", json=asked)
     assert ([item["key"] for item in first["explanations"]], first["next"]) == (["k0", "k1", "k2", "k3"], "k3")
     with Client(party.url, party.tokens[Scope.SUBSCRIBE]) as client:
-        found = client.explain(subscriber="reader", xml=asked["xml"])
-    assert {e.key: e.matches for e in found} == {f"k{n}": n < 6 for n in range(10)}
+        results = client.explain(subscriber="reader", xml=asked["xml"])
+    assert {e.key: e.matches for e in results} == {f"k{n}": n < 6 for n in range(10)}
     party.problem("POST", "/explain", 422, "invalid", json={"query": "/a", "xml": "<a/>", "after": "k"})
 
 

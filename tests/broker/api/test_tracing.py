@@ -13,9 +13,9 @@ from twigcast.broker.tracing import tracing
 
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
-    found = InMemorySpanExporter()
-    tracing.start(found)
-    yield found
+    result = InMemorySpanExporter()
+    tracing.start(result)
+    yield result
     tracing.stop()
 
 

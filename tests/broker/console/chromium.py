@@ -70,10 +70,10 @@ class Watched:
 
     def overflow(self) -> list[str]:
         """What reaches beyond the right edge of the window and makes the page scroll sideways."""
-        found: list[str] = self.page.evaluate(
+        result: list[str] = self.page.evaluate(
             """() => document.documentElement.scrollWidth <= innerWidth ? [] :
             [...document.querySelectorAll("body *")]
               .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
               .map((e) => `${e.tagName}.${e.className}`)"""
         )
-        return found
+        return result

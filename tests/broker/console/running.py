@@ -124,30 +124,30 @@ class BrokerWithConsole:
             raise added
         return added
 
-    def bury(self, key: str, reason: str, *, tenant_id: int = 1, attempts: int = 8) -> list[int]:
+    def dead_letter(self, key: str, reason: str, *, tenant_id: int = 1, attempts: int = 8) -> list[int]:
         """Give up all deliveries that a subscription has pending."""
-        found = self.store.subscription(tenant_id, key)
-        assert found is not None
-        pending = self.store.pending(found.lane_id, limit=100, bytes_max=1 << 20)
-        return self.do(self.broker.bury([(delivery, attempts, reason) for delivery in pending]))
+        result = self.store.subscription(tenant_id, key)
+        assert result is not None
+        pending = self.store.pending(result.queue_id, limit=100, bytes_max=1 << 20)
+        return self.do(self.broker.dead_letter([(delivery, attempts, reason) for delivery in pending]))
 
     def webhook(self, key: str, query: str, url: str, **more: Any) -> StoredSubscription:
         """Subscribe a webhook, which nobody serves here."""
         return self.subscribe(key, query, delivery=DeliverySettings("webhook", url, "s3cret"), **more)
 
-    def revived(self) -> list[QueuedDelivery]:
+    def redriven(self) -> list[QueuedDelivery]:
         """Collects what is revived from now on."""
         seen: list[QueuedDelivery] = []
 
         class Watch:
-            def on_deliveries(self, lane_ids: object) -> None: ...
+            def on_deliveries(self, queue_ids: object) -> None: ...
 
             def on_subscriptions(self, changed: object, removed: object) -> None: ...
 
-            def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
+            def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
                 seen.extend(deliveries)
 
-        self.loop.call_soon_threadsafe(self.broker.watch, Watch())
+        self.loop.call_soon_threadsafe(self.broker.add_listener, Watch())
         return seen
 
 
@@ -181,9 +181,9 @@ class Page:
 
     def all(self, xpath: str) -> list[Any]:
         """What an XPath finds in it."""
-        found = self.tree.xpath(xpath)
-        assert isinstance(found, list)
-        return found
+        result = self.tree.xpath(xpath)
+        assert isinstance(result, list)
+        return result
 
     def form(self, action: str, **fields: str) -> html.FormElement:
         """The form with an action, and with hidden fields of these values."""

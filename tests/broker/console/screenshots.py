@@ -86,11 +86,11 @@ class Load:
                 self._fetch(self._chance.choice(list(SUBSCRIPTIONS)))
 
     def _fetch(self, key: str) -> None:
-        found = self._broker.store.subscription(1, key)
-        assert found is not None
-        lane, broker = found.lane_id, self._broker
-        deliveries = broker.do(broker.broker.pull(lane, limit=20, wait=0, visibility=60))
-        broker.do(broker.broker.acknowledge(lane, [delivery.id for delivery in deliveries]))
+        result = self._broker.store.subscription(1, key)
+        assert result is not None
+        queue, broker = result.queue_id, self._broker
+        deliveries = broker.do(broker.broker.pull(queue, limit=20, wait=0, visibility=60))
+        broker.do(broker.broker.acknowledge(queue, [delivery.id for delivery in deliveries]))
 
     def publish(self) -> None:
         """Publish the next one."""
@@ -101,16 +101,16 @@ class Load:
         self._broker.publish(body.encode(), source=source, message_id=f"{name}-{self._number}")
 
     def _alert(self) -> tuple[str, str, str]:
-        place, event = self._chance.choice(PLACES), self._chance.choice(EVENTS)
+        position, event = self._chance.choice(PLACES), self._chance.choice(EVENTS)
         severity = self._chance.choice(("Severe", "Moderate", "Minor"))
-        headline = f"{event} warning for {place}"
+        headline = f"{event} warning for {position}"
         return (
             "coast",
             "coastwatch",
             f'<?xml version="1.0" encoding="UTF-8"?>\n<alert xmlns="{CAP}">\n  <identifier>coast-{self._number}'
             "</identifier>\n  <sender>warnings@coastwatch.example</sender>\n  <info>\n    <category>Met</category>\n"
             f"    <event>{event}</event>\n    <severity>{severity}</severity>\n    <headline>{headline}</headline>\n"
-            f"    <area>\n      <areaDesc>{place}</areaDesc>\n    </area>\n  </info>\n</alert>\n",
+            f"    <area>\n      <areaDesc>{position}</areaDesc>\n    </area>\n  </info>\n</alert>\n",
         )
 
     def _story(self) -> tuple[str, str, str]:
@@ -143,7 +143,7 @@ def fill(broker: BrokerWithConsole, load: Load) -> None:
     for _ in range(30):
         load.publish()
     reason = "attempt 8 failed: the host archive.example does not resolve"
-    broker.bury("archive", reason)
+    broker.dead_letter("archive", reason)
     broker.do(broker.broker.set_state(archive, SubscriptionState.SUSPENDED, reason))
 
 

@@ -31,11 +31,11 @@ def test_quantiles_lie_in_the_class_of_the_true_value() -> None:
         values = sorted(generator.lognormvariate(-4, 1.5) for _ in range(generator.randint(1, 300)))
         for share in (0.5, 0.9, 0.99, 1.0):
             true = values[math.ceil(len(values) * share) - 1]
-            found = _histogram(values).quantile(share)
-            assert found is not None
+            result = _histogram(values).quantile(share)
+            assert result is not None
             lower = max((bound for bound in SECONDS if bound < true), default=0.0)
             upper = min((bound for bound in SECONDS if bound >= true), default=SECONDS[-1])
-            assert lower <= found <= upper * (1 + 1e-12), (share, true, found)
+            assert lower <= result <= upper * (1 + 1e-12), (share, true, result)
 
 
 def test_without_messages_there_is_no_latency() -> None:
@@ -78,8 +78,10 @@ def test_each_tenant_sees_its_own_activity(
     running.subscribe("all", "/*", tenant_id=busy.tenant_id)
 
     def samples(person: Person) -> list[dict[str, float | None]]:
-        found: list[dict[str, float | None]] = person.get("/console/live?sample=0&message=0").response.json()["samples"]
-        return found
+        result: list[dict[str, float | None]] = person.get("/console/live?sample=0&message=0").response.json()[
+            "samples"
+        ]
+        return result
 
     wait_until(lambda: samples(calm.person))
     busy.publish(*([b"<a/>"] * 500), b"<a>")

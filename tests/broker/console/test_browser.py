@@ -19,15 +19,15 @@ LONG = "W" * 300
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+    with chromium() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerWithConsole]:
-    found = BrokerWithConsole(tmp_path_factory.mktemp("browser") / "store")
-    yield found
-    found.stop()
+    result = BrokerWithConsole(tmp_path_factory.mktemp("browser") / "store")
+    yield result
+    result.stop()
 
 
 def _enter(
@@ -51,12 +51,12 @@ def watched(browser: Browser, broker: BrokerWithConsole) -> Iterator[Watched]:
     """A desktop, signed in to a tenant of its own; nothing may go wrong on any page."""
     tenant_id = broker.tenant(f"tenant {len(broker.store.tenants())}")
     token = broker.token(tenant_id=tenant_id)
-    found = _enter(browser, broker, token)
-    found.tenant_id = tenant_id  # type: ignore[attr-defined]
-    found.token = token  # type: ignore[attr-defined]
-    yield found
-    assert found.complaints == []
-    found.page.context.close()
+    result = _enter(browser, broker, token)
+    result.tenant_id = tenant_id  # type: ignore[attr-defined]
+    result.token = token  # type: ignore[attr-defined]
+    yield result
+    assert result.complaints == []
+    result.page.context.close()
 
 
 def _publish(broker: BrokerWithConsole, watched: Watched, body: str, message_id: str) -> None:
@@ -130,16 +130,16 @@ def test_a_rewritten_result_is_shown_as_it_is_typed(broker: BrokerWithConsole, w
 def test_a_dead_letter_is_retried(broker: BrokerWithConsole, watched: Watched) -> None:
     tenant_id: int = watched.tenant_id  # type: ignore[attr-defined]
     broker.webhook("hook", "//alert", "http://127.0.0.1:9/", tenant_id=tenant_id)
-    revived = broker.revived()
+    redriven = broker.redriven()
     broker.publish(ALERT.encode(), CALM.encode(), tenant_id=tenant_id)
-    broker.bury("hook", "it answered 500", tenant_id=tenant_id)
+    broker.dead_letter("hook", "it answered 500", tenant_id=tenant_id)
     page = watched.page
     watched.turn_to("Dead letters")
     expect(page.get_by_role("row")).to_have_count(3)
     page.get_by_role("button", name="Retry").first.click()
     expect(page.get_by_role("status")).to_contain_text("1 delivery is tried again")
     expect(page.get_by_role("row")).to_have_count(2)
-    assert [d.key for d in revived] == ["hook"]
+    assert [d.key for d in redriven] == ["hook"]
     # Removing is asked about; Escape takes the question back.
     page.locator("summary", has_text="Remove").click()
     expect(page.get_by_role("button", name="Remove it")).to_be_visible()
@@ -194,11 +194,11 @@ PAGES = [
 
 @pytest.mark.parametrize(("phone", "dark"), [(True, False), (False, True)])
 def test_every_page_fits_and_is_legible(browser: Browser, broker: BrokerWithConsole, phone: bool, dark: bool) -> None:
-    places = _long_things(broker)
+    positions = _long_things(broker)
     watched = _enter(browser, broker, broker.token(name=LONG), phone=phone, dark=dark)
     page = watched.page
     for address in PAGES:
-        page.goto(broker.url + address.format(**places))
+        page.goto(broker.url + address.format(**positions))
         assert watched.overflow() == [], address
         assert page.evaluate(CONTRAST) == [], address
     if phone:
@@ -253,11 +253,11 @@ def _long_things(broker: BrokerWithConsole) -> dict[str, int]:
         broker.webhook(f"b {LONG}", "//area", f"http://x.example/{LONG}")
         body = f"<alert><area {LONG.lower()}='{LONG}'>{LONG}</area><{LONG}/></alert>".encode()
         broker.publish(body, source=LONG, message_id=LONG)
-        broker.bury(f"b {LONG}", LONG)
+        broker.dead_letter(f"b {LONG}", LONG)
         broker.publish(b"<a>" + LONG.encode() + b"</b>", bytes(range(256)), source=LONG)
-        known = broker.store.subscription(1, f"b {LONG}")
-        assert known is not None
-        broker.do(broker.broker.set_state(known, SubscriptionState.SUSPENDED, LONG))
+        existing = broker.store.subscription(1, f"b {LONG}")
+        assert existing is not None
+        broker.do(broker.broker.set_state(existing, SubscriptionState.SUSPENDED, LONG))
     rejected = [one.id for one in broker.store.rejected(1, limit=2)]
     return {
         "seq": broker.store.messages(1, limit=1)[0].seq,

@@ -29,8 +29,8 @@ def test_the_place_that_the_engine_names_is_marked(body: bytes, expected: str) -
     with pytest.raises(RejectedMessage) as caught:
         SubscriptionSet([("q", "//a")]).match(body)
     shown = excerpt(body, caught.value.line, caught.value.column)
-    (place,) = [line for line in shown.lines if line.is_place]
-    assert place.number == caught.value.line
+    (position,) = [line for line in shown.lines if line.is_fault]
+    assert position.number == caught.value.line
     assert at_place(shown) == expected
 
 

@@ -26,17 +26,17 @@ def shown(laid: MessageLayout) -> list[str]:
 
 def marked(laid: MessageLayout) -> list[str]:
     """The marked stretches."""
-    found: list[str] = []
+    results: list[str] = []
     for row in laid.rows:
         open_ = False
         for span in row.spans:
             if span.depth:
                 if open_ and span.first_of is None:
-                    found[-1] += span.text
+                    results[-1] += span.text
                 else:
-                    found.append(span.text)
+                    results.append(span.text)
             open_ = bool(span.depth)
-    return found
+    return results
 
 
 def nodes_of(query: str, text: str) -> Sequence[Node]:
@@ -181,5 +181,5 @@ def test_marks_are_where_the_engine_says(seed: int) -> None:
     for node in nodes:
         covered[node.start : node.end] = [True] * (node.end - node.start)
     expected = re.sub(r"\s", "", b"".join(bytes([b]) for b, hit in zip(data, covered, strict=True) if hit).decode())
-    found = "".join(span.text for row in laid.rows for span in row.spans if span.depth)
-    assert re.sub(r"\s", "", found) == expected
+    result = "".join(span.text for row in laid.rows for span in row.spans if span.depth)
+    assert re.sub(r"\s", "", result) == expected

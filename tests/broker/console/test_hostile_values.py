@@ -56,7 +56,7 @@ def addresses(party: Party) -> list[str]:
     value = EVIL.replace("&amp;", "").replace("<", "&lt;").replace(chr(34), "")
     body = f'<a t="{value}">{BIDI}<b><![CDATA[{EVIL}]]></b></a>'
     seq = party.publish(body.encode(), source=EVIL, message_id=EVIL)[0]
-    (letter,) = broker.bury(f"hook {EVIL}", EVIL, tenant_id=party.tenant_id)
+    (letter,) = broker.dead_letter(f"hook {EVIL}", EVIL, tenant_id=party.tenant_id)
     (rejected,) = party.publish(f"<a>{EVIL}".encode(), source=EVIL, message_id=f"{EVIL}2")
     tenant_id = party.tenant_id
 

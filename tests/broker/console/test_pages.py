@@ -22,7 +22,7 @@ def _fill(party: Party) -> None:
     party.broker.subscribe("hill", "/alert/area", tenant_id=party.tenant_id, subscriber="a screen / 1")
     party.broker.webhook("hook", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
     party.publish(ALERT, CALM, b"<alert><area>", source="coast & sea")
-    party.broker.bury("hook", "it answered 500", tenant_id=party.tenant_id)
+    party.broker.dead_letter("hook", "it answered 500", tenant_id=party.tenant_id)
 
 
 def test_no_page_is_a_dead_end_for_a_newcomer(party: Party) -> None:
@@ -60,7 +60,7 @@ def test_all_links_lead_somewhere_and_labels_belong_to_fields(party: Party) -> N
         if not page.response.headers["content-type"].startswith("text/html"):
             continue
         tree = page.tree
-        ids = [str(found) for found in tree.xpath("//@id")]
+        ids = [str(outcome) for outcome in tree.xpath("//@id")]
         assert len(ids) == len(set(ids)), (address, sorted(ids))
         assert len(tree.xpath("//h1")) == 1, address
         assert tree.xpath("//main"), address
@@ -78,9 +78,9 @@ def test_all_links_lead_somewhere_and_labels_belong_to_fields(party: Party) -> N
             if link.startswith("#"):
                 assert link[1:] in ids, (address, link)
                 continue
-            found = urljoin(str(page.response.url), link)
-            if urlsplit(found).netloc == urlsplit(party.broker.url).netloc:
-                parts = urlsplit(found)
+            result = urljoin(str(page.response.url), link)
+            if urlsplit(result).netloc == urlsplit(party.broker.url).netloc:
+                parts = urlsplit(result)
                 waiting.append(parts.path + (f"?{parts.query}" if parts.query else ""))
     assert len(seen) > 25, seen
 
@@ -134,9 +134,9 @@ def test_nothing_of_one_tenant_is_seen_or_changed_by_another(new_party: Callable
         assert other.person.send(address, {**fields, "csrf": csrf}).status == 404, address
     for address in ("/console/tenants/add", "/console/tenants/limits", "/console/tenants/look"):
         assert other.person.send(address, {"csrf": csrf, "name": "x", "tenant": "1"}).status == 403, address
-    known = owner.broker.store.subscription(owner.tenant_id, "high")
-    assert known is not None
-    assert known.state is SubscriptionState.ACTIVE
+    existing = owner.broker.store.subscription(owner.tenant_id, "high")
+    assert existing is not None
+    assert existing.state is SubscriptionState.ACTIVE
     assert owner.broker.store.dead_letters(owner.tenant_id, limit=1)
     other.person.send("/console/dead-letters/remove", {"key": "hook", "csrf": csrf})
     assert owner.broker.store.dead_letters(owner.tenant_id, limit=1)
@@ -209,11 +209,12 @@ def test_replay_delivers_the_past(party: Party) -> None:
     stored = party.broker.store.subscription(party.tenant_id, "all")
     assert stored is not None
     until = time.monotonic() + 10
-    while party.broker.store.pending_count(stored.lane_id) < 2:
+    while party.broker.store.pending_count(stored.queue_id) < 2:
         assert time.monotonic() < until
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_subscriptions_are_listed_and_searched_quickly(party: Party) -> None:
     broker = party.broker
     new = [NewSubscription(party.tenant_id, f"k{n:06}", f"/a/b{n}[c = '{n}']") for n in range(100_000)]
@@ -307,6 +308,7 @@ def test_results_for_what_is_typed_are_a_piece_of_the_page(party: Party) -> None
     assert party.person.send("/console/workbench/results", {**fields, "count": "many"}).status == 422
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_long_is_told_and_not_waited_for(party: Party) -> None:
     party.publish(*([b"<r>" + b"".join(b"<x>%d</x>" % n for n in range(6_000)) + b"</r>"] * 30))
     query = "//x[concat(., string(preceding::x[last()])) = 'q']"
@@ -341,20 +343,20 @@ def test_a_message_tells_who_took_it_and_why(party: Party) -> None:
 def test_messages_are_paged_and_found(party: Party) -> None:
     seqs = party.publish(*([ALERT] * 120))
     party.publish(CALM, message_id="the one")
-    found: list[str] = []
+    results: list[str] = []
     page = party.person.get("/console/messages")
     while True:
-        found += page.all("//td[contains(@class, 'key')]/a/@href")
+        results += page.all("//td[contains(@class, 'key')]/a/@href")
         older = page.all("//a[@rel='next']/@href")
         if not older:
             break
         page = party.person.get(older[0])
-    assert len(found) == len(set(found)) == 121
-    assert [href for hrefs in forth_and_back(party.person, "/console/messages") for href in hrefs] == found
+    assert len(results) == len(set(results)) == 121
+    assert [href for hrefs in forth_and_back(party.person, "/console/messages") for href in hrefs] == results
     # What came in meanwhile is before the first page then.
     party.publish(*([ALERT] * 60))
     back = party.person.get(page.all("//a[@rel='prev']/@href")[0])
-    assert [str(href) for href in back.all("//td[contains(@class, 'key')]/a/@href")] == found[50:100]
+    assert [str(href) for href in back.all("//td[contains(@class, 'key')]/a/@href")] == results[50:100]
     form = page.form("/console/messages/find")
     assert "inland" in party.person.submit(form, id="the one").words
     assert f"number {seqs[5]}" in party.person.submit(form, id=str(seqs[5])).words
@@ -368,10 +370,10 @@ def test_dead_letters_are_retried_and_removed_one_by_one_and_all(party: Party) -
     broker, person = party.broker, party.person
     broker.webhook("hook", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
     broker.webhook("other", "//alert", "http://hook.example/", tenant_id=party.tenant_id)
-    revived = broker.revived()
+    redriven = broker.redriven()
     party.publish(*([ALERT] * 4))
-    numbers = broker.bury("hook", "it answered 500", tenant_id=party.tenant_id)
-    broker.bury("other", "it answered 503", tenant_id=party.tenant_id)
+    numbers = broker.dead_letter("hook", "it answered 500", tenant_id=party.tenant_id)
+    broker.dead_letter("other", "it answered 503", tenant_id=party.tenant_id)
 
     def left(key: str) -> list[int]:
         return [letter.id for letter in broker.store.dead_letters(party.tenant_id, limit=100, key=key)]
@@ -387,8 +389,8 @@ def test_dead_letters_are_retried_and_removed_one_by_one_and_all(party: Party) -
     page = person.submit(page.form("/console/dead-letters/retry", key="hook"))
     assert left("hook") == []
     assert len(left("other")) == 4
-    assert sorted(d.id.seq for d in revived if d.key == "hook") == sorted({d.id.seq for d in revived})
-    assert len(revived) == 3
+    assert sorted(d.id.seq for d in redriven if d.key == "hook") == sorted({d.id.seq for d in redriven})
+    assert len(redriven) == 3
     page = person.get("/console/dead-letters?key=other")
     person.submit(page.form("/console/dead-letters/remove", key="other"))
     assert left("other") == []
@@ -400,9 +402,9 @@ def test_a_rejected_message_is_shown_downloaded_and_removed(party: Party) -> Non
     page = party.person.get("/console/rejected")
     assert "line 3" in page.words
     page = party.person.get(f"/console/rejected/one?id={number}")
-    (place,) = page.all("//div[@class='row place']")
-    assert place.xpath("string(span[@class='n'])") == "3"
-    assert place.xpath("string(.//mark)") == "<"
+    (position,) = page.all("//div[@class='row place']")
+    assert position.xpath("string(span[@class='n'])") == "3"
+    assert position.xpath("string(.//mark)") == "<"
     assert party.person.get(f"/console/rejected/download?id={number}").response.content == body
     party.person.submit(page.form("/console/rejected/remove"))
     assert party.person.get(f"/console/rejected/one?id={number}").status == 404
@@ -411,9 +413,9 @@ def test_a_rejected_message_is_shown_downloaded_and_removed(party: Party) -> Non
 def test_the_overview_warns_of_what_needs_attention(party: Party) -> None:
     _fill(party)
     broker = party.broker
-    known = broker.store.subscription(party.tenant_id, "high")
-    assert known is not None
-    broker.do(broker.broker.set_state(known, SubscriptionState.SUSPENDED, "too slow"))
+    existing = broker.store.subscription(party.tenant_id, "high")
+    assert existing is not None
+    broker.do(broker.broker.set_state(existing, SubscriptionState.SUSPENDED, "too slow"))
     words = party.person.get("/").words
     assert "1 subscription is suspended" in words
     assert "2 dead letters wait" in words

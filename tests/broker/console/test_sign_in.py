@@ -16,9 +16,9 @@ from twigcast.broker.model import Scope
 
 @pytest.fixture
 def person(running: BrokerWithConsole) -> Iterator[Person]:
-    found = Person(running)
-    yield found
-    found.http.close()
+    result = Person(running)
+    yield result
+    result.http.close()
 
 
 @pytest.mark.parametrize("address", ["/", "/console/subscriptions?search=a%26b", "/console/tokens", "/console/live"])
@@ -159,12 +159,12 @@ def test_every_change_is_in_the_list_above(running: BrokerWithConsole) -> None:
     listed = set(marker.args[1])
     from twigcast.broker.console import console_router
 
-    known = {
+    existing = {
         route.path  # type: ignore[attr-defined]
         for route in console_router().routes
         if "POST" in (getattr(route, "methods", None) or ())
     }
-    assert known - {"/console/sign-in"} == listed
+    assert existing - {"/console/sign-in"} == listed
 
 
 def test_who_may_only_subscribe_administers_nothing(new_party: Callable[..., Party]) -> None:

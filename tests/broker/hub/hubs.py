@@ -46,18 +46,18 @@ async def running(store: Store, **options: Any) -> AsyncIterator[Broker]:
 
 async def subscribe(broker: Broker, key: str, query: str, **settings: Any) -> StoredSubscription:
     """A subscription that must be accepted."""
-    (found,) = await broker.subscribe([NewSubscription(settings.pop("tenant_id", TENANT), key, query, **settings)])
-    assert isinstance(found, StoredSubscription), found
-    return found
+    (result,) = await broker.subscribe([NewSubscription(settings.pop("tenant_id", TENANT), key, query, **settings)])
+    assert isinstance(result, StoredSubscription), result
+    return result
 
 
 async def subscribe_many(broker: Broker, new: Sequence[NewSubscription]) -> list[StoredSubscription]:
     """Subscriptions that all must be accepted."""
-    found = await broker.subscribe(new)
-    assert all(isinstance(s, StoredSubscription) for s in found), [
-        s for s in found if not isinstance(s, StoredSubscription)
+    results = await broker.subscribe(new)
+    assert all(isinstance(s, StoredSubscription) for s in results), [
+        s for s in results if not isinstance(s, StoredSubscription)
     ][:3]
-    return cast("list[StoredSubscription]", found)
+    return cast("list[StoredSubscription]", results)
 
 
 async def publish(broker: Broker, *bodies: str | bytes, **settings: Any) -> list[Accepted]:
@@ -75,32 +75,32 @@ async def publish_any(broker: Broker, *submissions: Submission) -> list[Accepted
     return await broker.publish(submissions)
 
 
-async def pull_within(broker: Broker, lane_id: int, count: int, pending_max: int) -> list[QueuedDelivery]:
+async def pull_within(broker: Broker, queue_id: int, count: int, pending_max: int) -> list[QueuedDelivery]:
     """Pull and acknowledge so many deliveries of a lane; at no time may more be pending than these."""
     got: list[QueuedDelivery] = []
     while len(got) < count:
-        assert broker.store.pending_count(lane_id) <= pending_max
-        some = await broker.pull(lane_id, limit=20, wait=30, visibility=60)
-        await broker.acknowledge(lane_id, [delivery.id for delivery in some])
+        assert broker.store.pending_count(queue_id) <= pending_max
+        some = await broker.pull(queue_id, limit=20, wait=30, visibility=60)
+        await broker.acknowledge(queue_id, [delivery.id for delivery in some])
         got += some
     return got
 
 
-async def drain(broker: Broker, lane_id: int) -> list[QueuedDelivery]:
+async def drain(broker: Broker, queue_id: int) -> list[QueuedDelivery]:
     """All that a lane has pending, pulled and acknowledged."""
-    found: list[QueuedDelivery] = []
-    while some := await broker.pull(lane_id, limit=1_000, wait=0, visibility=60):
-        await broker.acknowledge(lane_id, [d.id for d in some])
-        found += some
-    return found
+    results: list[QueuedDelivery] = []
+    while some := await broker.pull(queue_id, limit=1_000, wait=0, visibility=60):
+        await broker.acknowledge(queue_id, [d.id for d in some])
+        results += some
+    return results
 
 
-async def heard(broker: Broker, lane_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
+async def heard(broker: Broker, queue_id: int, count: int, after: QueuePosition | None = None) -> list[QueuedDelivery]:
     """The first deliveries that a listener gets; those that come in the same group included."""
-    found: list[QueuedDelivery] = []
-    async with aclosing(broker.listen(lane_id, after)) as groups:  # type: ignore[type-var]
+    results: list[QueuedDelivery] = []
+    async with aclosing(broker.read_queue(queue_id, after)) as groups:  # type: ignore[type-var]
         async for group in groups:
-            found += group
-            if len(found) >= count:
+            results += group
+            if len(results) >= count:
                 break
-    return found
+    return results

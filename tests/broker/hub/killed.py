@@ -38,16 +38,16 @@ async def listen(broker: Broker, key: str) -> None:
 
 
 async def listen_once(broker: Broker, key: str) -> None:
-    lane = broker.store.lane(TENANT, key)
-    assert lane is not None
+    queue = broker.store.queue(TENANT, key)
+    assert queue is not None
     count = 0
-    async for group in broker.listen(lane.id):
+    async for group in broker.read_queue(queue.id):
         for delivery in group:
             tell("got", key, delivery.id.seq, int(delivery.redelivered))
         count += 1
         # Some are acknowledged at once, some late, some never before the kill.
         if count % 3 == 0:
-            await broker.acknowledge_up_to(lane.id, group[-1].id.seq)
+            await broker.acknowledge_up_to(queue.id, group[-1].id.seq)
 
 
 async def publish(broker: Broker, first: int, step: int) -> None:
@@ -71,7 +71,7 @@ async def main(address: str, first: int) -> None:
     tell("started")
     await asyncio.gather(
         *(listen(broker, key) for key in QUERIES),
-        *(publish(broker, first + place, PUBLISHERS) for place in range(PUBLISHERS)),
+        *(publish(broker, first + position, PUBLISHERS) for position in range(PUBLISHERS)),
     )
 
 

@@ -43,12 +43,12 @@ def order(*prices: tuple[str, int], more: str = "") -> str:
 
 async def bodies(broker: Broker, subscription: StoredSubscription, count: int) -> list[bytes]:
     """The first bodies that it gets, pulled and acknowledged."""
-    found: list[QueuedDelivery] = []
-    while len(found) < count:
-        some = await broker.pull(subscription.lane_id, limit=100, wait=30, visibility=60)
-        await broker.acknowledge(subscription.lane_id, [delivery.id for delivery in some])
-        found += some
-    return [delivery.body for delivery in found]
+    results: list[QueuedDelivery] = []
+    while len(results) < count:
+        some = await broker.pull(subscription.queue_id, limit=100, wait=30, visibility=60)
+        await broker.acknowledge(subscription.queue_id, [delivery.id for delivery in some])
+        results += some
+    return [delivery.body for delivery in results]
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -67,8 +67,8 @@ def test_what_a_query_in_xquery_finds_is_delivered_in_order(store: SqlStore) -> 
                 b'<sum shop="a">7</sum><sum shop="b">1</sum>',
                 b'<sum shop="c">2</sum>',
             ]
-            assert len(await drain(broker, plain.lane_id)) == 2
-            listening = asyncio.create_task(heard(broker, sums.lane_id, 2))
+            assert len(await drain(broker, plain.queue_id)) == 2
+            listening = asyncio.create_task(heard(broker, sums.queue_id, 2))
             await publish(broker, order(("d", 5)))
             await publish(broker, order(("e", 6)))
             assert [d.body for d in await listening] == [b'<sum shop="d">5</sum>', b'<sum shop="e">6</sum>']
@@ -84,8 +84,8 @@ def test_what_was_published_before_a_stop_is_looked_at_after_it(store: SqlStore)
             await publish(broker, *(order(("a", n)) for n in range(20)))
         async with running(store) as broker:
             await publish(broker, order(("a", 20)))
-            wanted = [f'<sum shop="a">{n}</sum>'.encode() for n in range(21)]
-            assert await bodies(broker, sums, 21) == wanted
+            requested = [f'<sum shop="a">{n}</sum>'.encode() for n in range(21)]
+            assert await bodies(broker, sums, 21) == requested
 
     run(play(), 120)
 
@@ -129,7 +129,7 @@ def test_what_comes_during_a_pause_does_not_count(store: SqlStore) -> None:
             await broker.set_state(sums, SubscriptionState.ACTIVE)
             await publish(broker, order(("a", 5)))
             assert await bodies(broker, sums, 1) == [b'<sum shop="a">5</sum>']
-            assert await drain(broker, sums.lane_id) == []
+            assert await drain(broker, sums.queue_id) == []
 
     run(play(), 120)
 
@@ -159,7 +159,7 @@ def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store
                 await publish(broker, order(("a", 8)))
             assert await bodies(broker, sums, 3) == sums_of(5, 6, 8)
             await until(lambda: store.pauses(sums.id) == [])
-            assert await drain(broker, sums.lane_id) == []
+            assert await drain(broker, sums.queue_id) == []
 
     run(play(), 120)
 
@@ -179,7 +179,7 @@ def test_random_pauses_and_restarts_lose_and_add_nothing(store: SqlStore) -> Non
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     source = random.Random(seed)
-    wanted: list[bytes] = []
+    requested: list[bytes] = []
     state = SubscriptionState.ACTIVE
 
     async def live(numbers: range) -> None:
@@ -192,12 +192,12 @@ def test_random_pauses_and_restarts_lose_and_add_nothing(store: SqlStore) -> Non
                     await broker.set_state(sums, state)
                 await publish(broker, order(("a", number)))
                 if state is SubscriptionState.ACTIVE:
-                    wanted.append(f'<sum shop="a">{number}</sum>'.encode())
+                    requested.append(f'<sum shop="a">{number}</sum>'.encode())
                 if source.random() < 0.2:
                     await asyncio.sleep(source.uniform(0, 0.02))
             if numbers.stop == 120:
-                assert await bodies(broker, sums, len(wanted)) == wanted
-                assert await drain(broker, sums.lane_id) == []
+                assert await bodies(broker, sums, len(requested)) == requested
+                assert await drain(broker, sums.queue_id) == []
 
     for first in range(0, 120, 40):
         run(live(range(first, first + 40)), 120)
@@ -344,8 +344,8 @@ def test_it_keeps_to_the_limit_of_the_tenant(store: SqlStore) -> None:
             assert len(await bodies(broker, sums, 1)) == 1
             with held_up(broker):
                 await publish(broker, *(order(("a", n)) for n in range(29)))
-            await until(lambda: store.pending_count(sums.lane_id))
-            got = await pull_within(broker, sums.lane_id, 29, 4)
+            await until(lambda: store.pending_count(sums.queue_id))
+            got = await pull_within(broker, sums.queue_id, 29, 4)
             assert [delivery.id.seq for delivery in got] == list(range(2, 31))
 
     run(play(), 120)
@@ -359,19 +359,19 @@ def test_without_saxon_it_is_refused_and_what_is_stored_is_suspended(
             await subscribe(broker, "sums", SUMS, dialect="xquery")
         monkeypatch.setattr(options_module, "SAXON", "no_such_module")
         async with running(store) as broker:
-            found = store.subscription(TENANT, "sums")
-            assert found is not None
-            assert found.state is SubscriptionState.SUSPENDED
-            assert "twigcast[xquery]" in (found.reason or "")
+            result = store.subscription(TENANT, "sums")
+            assert result is not None
+            assert result.state is SubscriptionState.SUSPENDED
+            assert "twigcast[xquery]" in (result.reason or "")
             (refused,) = await broker.subscribe([NewSubscription(TENANT, "more", SUMS, dialect="xquery")])
             assert isinstance(refused, Invalid)
             assert "twigcast[xquery]" in str(refused)
             await publish(broker, order(("a", 1)))
         monkeypatch.undo()
         async with running(store) as broker:
-            await broker.set_state(found, SubscriptionState.ACTIVE)
+            await broker.set_state(result, SubscriptionState.ACTIVE)
             await publish(broker, order(("a", 2)))
-            assert await bodies(broker, found, 1) == [b'<sum shop="a">2</sum>']
+            assert await bodies(broker, result, 1) == [b'<sum shop="a">2</sum>']
 
     run(play(), 120)
 
@@ -387,22 +387,22 @@ def test_one_over_limits_that_are_lower_now_is_suspended_at_start_and_loses_noth
             await publish(broker, order(("a", 1)))
             await broker.set_state(paused, SubscriptionState.PAUSED)
         async with running(store, limits=Limits(query_bytes_max=len(SUMS) - 1)) as broker:
-            found = store.subscription(TENANT, "sums")
-            assert found is not None
-            assert found.state is SubscriptionState.SUSPENDED
+            result = store.subscription(TENANT, "sums")
+            assert result is not None
+            assert result.state is SubscriptionState.SUSPENDED
             assert any("query_bytes_max" in record.reason for record in store.errors(sums.id, 10))
             await publish(broker, order(("b", 2)))
             assert len(await bodies(broker, short, 2)) == 2, "the others go on"
             with pytest.raises(QueryLimitExceeded):
-                await broker.set_state(found, SubscriptionState.ACTIVE)
+                await broker.set_state(result, SubscriptionState.ACTIVE)
             refused = await broker.subscribe([NewSubscription(TENANT, "more", SUMS, dialect="xquery")])
             assert isinstance(refused[0], QueryLimitExceeded)
             assert store.subscription(TENANT, "more") is None
         assert not [record for record in caplog.records if record.exc_info]
         async with running(store) as broker:
-            found = store.subscription(TENANT, "sums")
-            assert found is not None
-            await broker.set_state(found, SubscriptionState.ACTIVE)
+            result = store.subscription(TENANT, "sums")
+            assert result is not None
+            await broker.set_state(result, SubscriptionState.ACTIVE)
             await publish(broker, order(("c", 3)))
             assert await bodies(broker, sums, 2) == [b'<sum shop="a">1</sum>', b'<sum shop="c">3</sum>']
             assert await bodies(broker, paused, 1) == [b'<sum shop="a">1</sum>']

@@ -76,7 +76,7 @@ def test_all_of_a_failed_group_are_told_and_nothing_has_changed(failing: Failing
             (result,) = await publish(broker, "<a/>")
             assert (result.matches, result.seq) == (1, 1)
             assert broker.readiness() is None
-            assert len(await drain(broker, kept.lane_id)) == 1
+            assert len(await drain(broker, kept.queue_id)) == 1
             assert failing.subscription(TENANT, "new") is None
             assert isinstance(await subscribe(broker, "new", "//a"), StoredSubscription)
 
@@ -91,7 +91,7 @@ def test_a_commit_that_was_done_although_it_failed(failing: FailingStore) -> Non
             got: list[QueuedDelivery] = []
 
             async def listen() -> None:
-                async for group in broker.listen(first.lane_id):
+                async for group in broker.read_queue(first.queue_id):
                     got.extend(group)
 
             listener = asyncio.create_task(listen())
@@ -113,7 +113,7 @@ def test_a_commit_that_was_done_although_it_failed(failing: FailingStore) -> Non
                 await asyncio.sleep(0.001)
             assert [d.id.seq for d in got] == [1, 2, 3]
             third = failing.subscription(TENANT, "third")
-            assert [d.id.seq for d in await drain(broker, third.lane_id)] == [3]
+            assert [d.id.seq for d in await drain(broker, third.queue_id)] == [3]
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)
 
@@ -167,10 +167,10 @@ def test_a_graceful_stop_finishes_what_was_begun_and_ends_those_who_read(store: 
             other = await subscribe(broker, "other", "//b")
 
             async def listen() -> int:
-                return sum([len(group) async for group in broker.listen(subscription.lane_id)])
+                return sum([len(group) async for group in broker.read_queue(subscription.queue_id)])
 
             listener = asyncio.create_task(listen())
-            puller = asyncio.create_task(broker.pull(other.lane_id, limit=1, wait=30, visibility=1))
+            puller = asyncio.create_task(broker.pull(other.queue_id, limit=1, wait=30, visibility=1))
             begun = [asyncio.create_task(broker.publish([Submission(TENANT, b"<a/>")])) for _ in range(20)]
             await asyncio.sleep(0)
             broker.drain()
@@ -180,14 +180,14 @@ def test_a_graceful_stop_finishes_what_was_begun_and_ends_those_who_read(store: 
             await listener
             published = await asyncio.gather(*begun)
             assert all(isinstance(r, Accepted) and r.matches == 1 for (r,) in published)
-            await broker.acknowledge_up_to(subscription.lane_id, 3)
-            assert [group async for group in broker.listen(subscription.lane_id)] == []
+            await broker.acknowledge_up_to(subscription.queue_id, 3)
+            assert [group async for group in broker.read_queue(subscription.queue_id)] == []
 
     run(play())
     assert store.last_seq() == 20
-    lane = store.lane(TENANT, "k")
-    assert lane is not None
-    assert store.pending_count(lane.id) == 17
+    queue = store.queue(TENANT, "k")
+    assert queue is not None
+    assert store.pending_count(queue.id) == 17
 
 
 def test_a_lane_that_nobody_empties_is_suspended_and_goes_on_when_resumed(store: Store) -> None:
@@ -198,20 +198,20 @@ def test_a_lane_that_nobody_empties_is_suspended_and_goes_on_when_resumed(store:
             good = await subscribe(broker, "good", "//a")
             for _ in range(60):
                 await publish(broker, "<a/>")
-                await drain(broker, good.lane_id)
-            pending = store.pending_count(slow.lane_id)
+                await drain(broker, good.queue_id)
+            pending = store.pending_count(slow.queue_id)
             assert 50 < pending <= 60
             for key in ("slow", "also"):
-                found = store.subscription(TENANT, key)
-                assert found is not None
-                assert found.state is SubscriptionState.SUSPENDED
-                assert "50" in (found.reason or "")
-                assert store.errors(found.id, 5)[0].reason.startswith("suspended")
+                result = store.subscription(TENANT, key)
+                assert result is not None
+                assert result.state is SubscriptionState.SUSPENDED
+                assert "50" in (result.reason or "")
+                assert store.errors(result.id, 5)[0].reason.startswith("suspended")
             assert broker.metrics.suspended == 2
-            assert len(await drain(broker, slow.lane_id)) == pending
+            assert len(await drain(broker, slow.queue_id)) == pending
             await broker.set_state(slow, SubscriptionState.ACTIVE)
             await publish(broker, "<a/>")
-            assert [d.key for d in await drain(broker, also.lane_id)] == ["slow"]
+            assert [d.key for d in await drain(broker, also.queue_id)] == ["slow"]
             assert store.subscription(TENANT, "good") == good
 
     run(play())
@@ -246,10 +246,10 @@ def test_what_no_longer_fits_the_limits_at_a_start_is_suspended(store: Store) ->
         async with running(store, limits=Limits(query_bytes_max=100)) as broker:
             (accepted,) = await publish(broker, "<a>1</a>")
             assert accepted.matches == 1
-            found = store.subscription(TENANT, "long")
-            assert found is not None
-            assert found.state is SubscriptionState.SUSPENDED
-            assert store.errors(found.id, 5)
+            result = store.subscription(TENANT, "long")
+            assert result is not None
+            assert result.state is SubscriptionState.SUSPENDED
+            assert store.errors(result.id, 5)
 
     run(play())
 

@@ -107,12 +107,12 @@ async def what_is_left(address: str) -> dict[str, list[QueuedDelivery]]:
     left: dict[str, list[QueuedDelivery]] = {}
     async with running(store) as broker:
         for key in QUERIES:
-            lane = store.lane(TENANT, key)
-            assert lane is not None
+            queue = store.queue(TENANT, key)
+            assert queue is not None
             left[key] = []
-            while some := await broker.pull(lane.id, limit=500, wait=0, visibility=60):
+            while some := await broker.pull(queue.id, limit=500, wait=0, visibility=60):
                 left[key] += some
-                await broker.acknowledge(lane.id, [delivery.id for delivery in some])
+                await broker.acknowledge(queue.id, [delivery.id for delivery in some])
     store.close()
     return left
 
@@ -127,21 +127,22 @@ async def reopened(address: str) -> SqlStore:
     return open_store(address)
 
 
+@pytest.mark.slow
 def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_address: str) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     source = random.Random(seed)
-    told = Told()
+    reported = Told()
     run(subscribe_all(store_address))
     for life in range(KILLS):
         # Some die before they have done anything, on a slow machine; every other one has.
         working = life % 2 == 0
-        before = len(told.accepted)
-        told.read(live_and_die(store_address, (life + 1) * STRIDE, source.uniform(0.05, 0.8), working=working))
-        assert len(told.accepted) > before or not working
+        before = len(reported.accepted)
+        reported.read(live_and_die(store_address, (life + 1) * STRIDE, source.uniform(0.05, 0.8), working=working))
+        assert len(reported.accepted) > before or not working
         run(wait_for_release(store_address))
     left = run(what_is_left(store_address), 300)
-    check(told, left)
+    check(reported, left)
 
 
 def test_what_is_accepted_is_delivered_although_postgresql_restarts_beneath(
@@ -149,17 +150,17 @@ def test_what_is_accepted_is_delivered_although_postgresql_restarts_beneath(
 ) -> None:
     database = postgresql_server.new_database()
     address = postgresql_server.url(database)
-    told = Told()
+    reported = Told()
     run(subscribe_all(address))
     for life in range(RESTARTS):
         mode: Literal["fast", "immediate"] = "fast" if life % 2 else "immediate"
-        before = len(told.accepted)
+        before = len(reported.accepted)
         restart = partial(postgresql_server.restart, mode)
-        told.read(live_and_die(address, (life + 1) * STRIDE, 4.0, restart))
-        assert len(told.accepted) > before
+        reported.read(live_and_die(address, (life + 1) * STRIDE, 4.0, restart))
+        assert len(reported.accepted) > before
         run(wait_for_release(address))
     left = run(what_is_left(address), 300)
-    check(told, left)
+    check(reported, left)
     postgresql_server.drop(database)
 
 
@@ -167,14 +168,14 @@ async def wait_for_release(address: str) -> None:
     (await reopened(address)).close()
 
 
-def check(told: Told, left: dict[str, list[QueuedDelivery]]) -> None:
+def check(reported: Told, left: dict[str, list[QueuedDelivery]]) -> None:
     due = {
-        "all": set(told.accepted.values()),
-        "even": {seq for number, seq in told.accepted.items() if number % 2 == 0},
-        "third": {seq for number, seq in told.accepted.items() if number % 3 == 0},
+        "all": set(reported.accepted.values()),
+        "even": {seq for number, seq in reported.accepted.items() if number % 2 == 0},
+        "third": {seq for number, seq in reported.accepted.items() if number % 3 == 0},
     }
     for key in QUERIES:
-        all_got = told.got[key] + [(delivery.id.seq, delivery.redelivered) for delivery in left[key]]
+        all_got = reported.got[key] + [(delivery.id.seq, delivery.redelivered) for delivery in left[key]]
         missing = due[key] - {seq for seq, _ in all_got}
         assert not missing, (key, sorted(missing)[:10])
         highest = 0
@@ -192,10 +193,10 @@ def check(told: Told, left: dict[str, list[QueuedDelivery]]) -> None:
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_check_itself_finds_loss_and_disorder(backwards: bool) -> None:
-    told = Told(accepted={1: 1, 2: 2, 3: 3})
-    told.got["all"] = [(2, False), (1, False), (3, False)] if backwards else [(1, False), (3, False)]
-    told.got["even"], told.got["third"] = [(2, False)], [(3, False)]
+    reported = Told(accepted={1: 1, 2: 2, 3: 3})
+    reported.got["all"] = [(2, False), (1, False), (3, False)] if backwards else [(1, False), (3, False)]
+    reported.got["even"], reported.got["third"] = [(2, False)], [(3, False)]
     with pytest.raises(AssertionError):
-        check(told, {key: [] for key in QUERIES})
-    told.got["all"] = [(1, False), (2, False), (1, True), (2, True), (3, False)]
-    check(told, {key: [] for key in QUERIES})
+        check(reported, {key: [] for key in QUERIES})
+    reported.got["all"] = [(1, False), (2, False), (1, True), (2, True), (3, False)]
+    check(reported, {key: [] for key in QUERIES})

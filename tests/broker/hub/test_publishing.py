@@ -47,13 +47,13 @@ def test_each_message_reaches_whom_lxml_says(store: Store) -> None:
             for start in range(0, len(messages), 30):
                 accepted += await publish(broker, *messages[start : start + 30])
             for subscription in subscriptions:
-                wanted = [
+                requested = [
                     result.seq
                     for result, message in zip(accepted, messages, strict=True)
                     if etree.fromstring(message).xpath(f"boolean({subscription.query})")
                 ]
-                got = await drain(broker, subscription.lane_id)
-                assert [d.id.seq for d in got] == wanted, (seed, subscription.query)
+                got = await drain(broker, subscription.queue_id)
+                assert [d.id.seq for d in got] == requested, (seed, subscription.query)
             assert broker.metrics.deliveries == sum(result.matches for result in accepted)
 
     run(play())
@@ -67,7 +67,7 @@ def test_a_change_counts_from_the_next_message(store: Store) -> None:
             second = await subscribe(broker, "second", "//a")
             (after,) = await publish(broker, "<a/>")
             assert (before.matches, after.matches) == (1, 2)
-            assert [d.id.seq for d in await drain(broker, second.lane_id)] == [after.seq]
+            assert [d.id.seq for d in await drain(broker, second.queue_id)] == [after.seq]
             await broker.unsubscribe(first)
             (last,) = await publish(broker, "<a/>")
             assert last.matches == 1
@@ -89,7 +89,7 @@ def test_the_same_message_is_accepted_once(store: Store) -> None:
             assert isinstance(other, Accepted)
             assert not other.duplicate
             assert await publish_any(broker, same) == [again]
-            assert len(await drain(broker, subscription.lane_id)) == 2
+            assert len(await drain(broker, subscription.queue_id)) == 2
             assert broker.metrics.duplicates == 2
 
     run(play())
@@ -124,7 +124,7 @@ def test_b18_broken_messages_among_good_ones_are_kept_with_the_place(store: Stor
                 (1, True, messages[999]),
             ]
             assert all(r.reason for r in rejected)
-            assert len(await drain(broker, subscription.lane_id)) == 997
+            assert len(await drain(broker, subscription.queue_id)) == 997
             kept = broker.store.rejected(TENANT, limit=10)
             assert [k.body for k in reversed(kept)] == [r.body for r in rejected]
             assert (broker.metrics.accepted, broker.metrics.rejected) == (997, 3)
@@ -151,7 +151,7 @@ def test_ten_thousand_malformed_messages_among_good_ones(store: Store) -> None:
             results = [result for answer in answers for result in answer]
             for body, result in zip(bodies, results, strict=True):
                 assert isinstance(result, RejectedRecord) == (body in broken), body
-            assert [d.body for d in await drain(broker, subscription.lane_id)] == good
+            assert [d.body for d in await drain(broker, subscription.queue_id)] == good
             assert store.statistics(TENANT).rejected == 10_000
 
     run(play())
@@ -169,9 +169,9 @@ def test_b05_a_subscription_that_fails_gets_an_error_record_and_the_others_their
             (accepted,) = await publish(broker, body)
             assert accepted.matches == 3
             for subscription in good:
-                assert len(await drain(broker, subscription.lane_id)) == 1
+                assert len(await drain(broker, subscription.queue_id)) == 1
                 assert not broker.store.errors(subscription.id, 10)
-            assert not await drain(broker, faulty.lane_id)
+            assert not await drain(broker, faulty.queue_id)
             (record,) = broker.store.errors(faulty.id, 10)
             assert record.seq == accepted.seq
             assert record.reason
@@ -206,6 +206,7 @@ def test_b14_work_does_not_grow_with_those_that_do_not_match(store: Store) -> No
     assert many < 3 * few, (few, many)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one lane", "a lane each"])
 def test_b09_one_message_for_a_hundred_thousand_subscriptions(store: Store, shared: bool) -> None:
     # The store has a test of its own with as many on PostgreSQL, where adding them takes longest.
@@ -226,15 +227,15 @@ def test_b09_one_message_for_a_hundred_thousand_subscriptions(store: Store, shar
             assert accepted.matches == count
             assert broker.metrics.deliveries == count
             if shared:
-                lane = broker.store.lane(TENANT, "all")
-                assert lane is not None
-                got = await heard(broker, lane.id, count)
+                queue = broker.store.queue(TENANT, "all")
+                assert queue is not None
+                got = await heard(broker, queue.id, count)
                 assert len({d.key for d in got}) == len(got) == count
                 assert all(d.message is got[0].message for d in got[:100])
             else:
-                lane = broker.store.lane(TENANT, f"k{count - 1}")
-                assert lane is not None
-                assert len(await drain(broker, lane.id)) == 1
+                queue = broker.store.queue(TENANT, f"k{count - 1}")
+                assert queue is not None
+                assert len(await drain(broker, queue.id)) == 1
 
     run(play(), 120)
 
@@ -255,7 +256,7 @@ def test_bodies_are_kept_as_utf8_whatever_they_came_in(store: Store) -> None:
             subscription = await subscribe(broker, "k", "/m[. = '\xe9']")
             results = await broker.publish([Submission(TENANT, body, charset=charset) for body, charset in cases])
             assert [getattr(r, "matches", r) for r in results] == [1] * len(cases)
-            for delivery in await drain(broker, subscription.lane_id):
+            for delivery in await drain(broker, subscription.queue_id):
                 assert "<m>\xe9</m>" in delivery.body.decode()
                 assert etree.fromstring(delivery.body).text == "\xe9"
             (unknown,) = await publish_any(broker, Submission(TENANT, b"<m/>", charset="x-nothing"))
@@ -272,7 +273,7 @@ def test_what_a_doctype_declares_counts_and_stays_in_the_message(store: Store) -
         async with running(store) as broker:
             subscription = await subscribe(broker, "k", "/m[@kind = 'plain'][. = 'seen']")
             await publish(broker, body, "<m/>")
-            (delivery,) = await drain(broker, subscription.lane_id)
+            (delivery,) = await drain(broker, subscription.queue_id)
             assert delivery.body == body
 
     run(play())
@@ -294,6 +295,6 @@ def test_tenants_do_not_see_each_other(store: Store) -> None:
                 (1, False),
                 (1, True),
             ]
-            assert len(await drain(broker, mine.lane_id)) == len(await drain(broker, theirs.lane_id)) == 1
+            assert len(await drain(broker, mine.queue_id)) == len(await drain(broker, theirs.queue_id)) == 1
 
     run(play())

@@ -56,14 +56,14 @@ def expected_body(query: str, xml: bytes) -> bytes | None:
     """What a subscription gets of a message; ``None``: nothing."""
     root = etree.fromstring(xml)
     if query.startswith("for"):
-        found = cast("list[etree._Element]", root.xpath("//a"))
-        rewritten = [b"<r>" + etree.tostring(node, with_tail=False) + b"</r>" for node in found]
+        results = cast("list[etree._Element]", root.xpath("//a"))
+        rewritten = [b"<r>" + etree.tostring(node, with_tail=False) + b"</r>" for node in results]
         return b"".join(rewritten) or None
     return xml if root.xpath(f"boolean({query})") else None
 
 
 @dataclass
-class Lane:
+class Queue:
     """The model of a lane."""
 
     id: int
@@ -82,7 +82,7 @@ class Member:
 
     stored: StoredSubscription
     query: str
-    lane: Lane
+    queue: Queue
     active: bool = True
 
 
@@ -93,7 +93,7 @@ class World:
         self.random = random.Random(seed)
         self.open_again = open_again
         self.members: dict[str, Member] = {}
-        self.lanes: dict[str, Lane] = {}
+        self.queues: dict[str, Queue] = {}
         self.seen: dict[str, Accepted] = {}
         self.pending: list[asyncio.Task[Any]] = []
         self.keys = 0
@@ -106,9 +106,9 @@ class World:
         self.broker = Broker(self.store, OPTIONS)
         await self.broker.start()
         self.start_seq = self.store.last_seq()
-        for lane in self.lanes.values():
-            lane.handed.clear()
-            lane.leased.clear()
+        for queue in self.queues.values():
+            queue.handed.clear()
+            queue.leased.clear()
 
     async def open(self) -> SqlStore:
         """The store. A server may take a moment to notice that it was left."""
@@ -158,19 +158,19 @@ class World:
             etree.fromstring(submission.body)
         except etree.XMLSyntaxError:
             return []
-        found = []
+        results = []
         for member in self.members.values():
             body = expected_body(member.query, submission.body) if member.active else None
             if body is not None:
-                found.append((member, body))
-        return found
+                results.append((member, body))
+        return results
 
     async def check_published(
         self, submissions: list[Submission], due: list[tuple[Submission, list[tuple[Member, bytes]]]]
     ) -> None:
         results = await self.broker.publish(submissions)
         assert len(results) == len(submissions)
-        for result, (submission, wanted) in zip(results, due, strict=True):
+        for result, (submission, requested) in zip(results, due, strict=True):
             name = cast("str", submission.message_id)
             before = self.seen.get(name)
             if before is not None:
@@ -179,19 +179,19 @@ class World:
             elif submission.body.endswith(b"</m>"):
                 assert isinstance(result, Accepted)
                 assert not result.duplicate
-                assert result.matches == len(wanted), submission.body
+                assert result.matches == len(requested), submission.body
                 assert result.seq > self.last_seq
                 self.seen[name] = result
                 self.last_seq = result.seq
-                self.deliver(result.seq, wanted)
+                self.deliver(result.seq, requested)
             else:
                 assert isinstance(result, RejectedRecord)
                 assert (result.code, result.body, result.line) == ("message-malformed", submission.body, 1)
 
-    def deliver(self, seq: int, wanted: list[tuple[Member, bytes]]) -> None:
-        for member, body in sorted(wanted, key=lambda item: item[0].stored.id):
+    def deliver(self, seq: int, requested: list[tuple[Member, bytes]]) -> None:
+        for member, body in sorted(requested, key=lambda item: item[0].stored.id):
             if member.stored.key in self.members:
-                member.lane.entries[DeliveryId(seq, member.stored.id)] = body
+                member.queue.entries[DeliveryId(seq, member.stored.id)] = body
 
     # Subscriptions
 
@@ -205,19 +205,19 @@ class World:
         replay = None
         if not shared and self.random.random() < 0.3 and self.last_seq:
             replay = self.random.randint(1, self.last_seq)
-        (found,) = await self.broker.subscribe(
+        (result,) = await self.broker.subscribe(
             [NewSubscription(TENANT, key, query, subscriber=name if shared else None, replay_from=replay)]
         )
-        assert isinstance(found, StoredSubscription), found
-        lane = self.lanes.get(name)
-        if lane is None or lane.id != found.lane_id:
-            lane = self.lanes[name] = Lane(found.lane_id, name, listened=self.random.random() < 0.5)
-        self.members[key] = Member(found, query, lane)
+        assert isinstance(result, StoredSubscription), result
+        queue = self.queues.get(name)
+        if queue is None or queue.id != result.queue_id:
+            queue = self.queues[name] = Queue(result.queue_id, name, listened=self.random.random() < 0.5)
+        self.members[key] = Member(result, query, queue)
         if replay is not None:
             for message in self.store.messages(TENANT, after=replay - 1, up_to=self.last_seq, limit=10_000):
                 body = expected_body(query, message.xml)
                 if body is not None:
-                    lane.entries[DeliveryId(message.seq, found.id)] = body
+                    queue.entries[DeliveryId(message.seq, result.id)] = body
 
     def some_member(self) -> Member | None:
         return self.random.choice(list(self.members.values())) if self.members else None
@@ -254,78 +254,78 @@ class World:
             return
         await self.settle()
         del self.members[member.stored.key]
-        lane = member.lane
+        queue = member.queue
         await self.broker.unsubscribe(member.stored)
-        for number in [n for n in lane.entries if n.subscription_id == member.stored.id]:
-            del lane.entries[number]
-            lane.leased.discard(number)
-        if not any(other.lane is lane for other in self.members.values()):
-            self.lanes.pop(lane.name, None)
+        for number in [n for n in queue.entries if n.subscription_id == member.stored.id]:
+            del queue.entries[number]
+            queue.leased.discard(number)
+        if not any(other.queue is queue for other in self.members.values()):
+            self.queues.pop(queue.name, None)
 
     # Reading
 
-    def check(self, lane: Lane, delivery: QueuedDelivery) -> None:
+    def check(self, queue: Queue, delivery: QueuedDelivery) -> None:
         """What is handed out is due, and marked where it may have been handed out before."""
         number = delivery.id
-        assert number in lane.entries, (number, sorted(lane.entries))
-        assert delivery.body == lane.entries[number]
+        assert number in queue.entries, (number, sorted(queue.entries))
+        assert delivery.body == queue.entries[number]
         assert delivery.key in self.members
         assert self.members[delivery.key].stored.id == number.subscription_id
-        if number in lane.handed or number.seq <= self.start_seq:
+        if number in queue.handed or number.seq <= self.start_seq:
             assert delivery.redelivered, number
-        elif number > max(lane.handed, default=number):
+        elif number > max(queue.handed, default=number):
             assert not delivery.redelivered, number
-        lane.handed.add(number)
+        queue.handed.add(number)
 
     async def read(self) -> None:
-        lanes = list(self.lanes.values())
-        if not lanes:
+        queues = list(self.queues.values())
+        if not queues:
             return
-        lane = self.random.choice(lanes)
+        queue = self.random.choice(queues)
         await self.settle()
         await self.replayed()
-        await (self.listen(lane) if lane.listened else self.pull(lane))
+        await (self.listen(queue) if queue.listened else self.pull(queue))
 
-    async def pull(self, lane: Lane) -> None:
-        blocked = {number.subscription_id for number in lane.leased}
-        available = [number for number in lane.entries if number.subscription_id not in blocked]
+    async def pull(self, queue: Queue) -> None:
+        blocked = {number.subscription_id for number in queue.leased}
+        available = [number for number in queue.entries if number.subscription_id not in blocked]
         limit = self.random.randint(1, 6)
-        got = await self.broker.pull(lane.id, limit=limit, wait=0, visibility=1_000)
+        got = await self.broker.pull(queue.id, limit=limit, wait=0, visibility=1_000)
         for delivery in got:
-            self.check(lane, delivery)
+            self.check(queue, delivery)
         numbers = [delivery.id for delivery in got]
         # Bodies bound it too, but the first always comes.
         assert numbers == sorted(available)[: len(numbers)]
         assert bool(numbers) == bool(available)
-        lane.leased.update(numbers)
-        await self.give_back_or_acknowledge(lane)
+        queue.leased.update(numbers)
+        await self.give_back_or_acknowledge(queue)
 
-    async def give_back_or_acknowledge(self, lane: Lane) -> None:
-        leased = sorted(lane.leased)
+    async def give_back_or_acknowledge(self, queue: Queue) -> None:
+        leased = sorted(queue.leased)
         self.random.shuffle(leased)
         some = leased[: self.random.randint(0, len(leased))]
         if self.random.random() < 0.6:
-            await self.acknowledge(lane, some)
+            await self.acknowledge(queue, some)
         else:
-            await self.broker.release(lane.id, some)
-        lane.leased.difference_update(some)
+            await self.broker.release(queue.id, some)
+        queue.leased.difference_update(some)
 
-    async def acknowledge(self, lane: Lane, numbers: list[DeliveryId]) -> None:
-        await self.broker.acknowledge(lane.id, numbers)
+    async def acknowledge(self, queue: Queue, numbers: list[DeliveryId]) -> None:
+        await self.broker.acknowledge(queue.id, numbers)
         for number in numbers:
-            lane.entries.pop(number, None)
+            queue.entries.pop(number, None)
 
-    async def listen(self, lane: Lane) -> None:
+    async def listen(self, queue: Queue) -> None:
         """Read for a while, publishing in between, and leave."""
         after = None
-        if lane.entries and self.random.random() < 0.4:
-            after = QueuePosition(*self.random.choice(list(lane.entries)))
+        if queue.entries and self.random.random() < 0.4:
+            after = QueuePosition(*self.random.choice(list(queue.entries)))
         got: list[QueuedDelivery] = []
         may_read = asyncio.Event()
         may_read.set()
 
         async def read() -> None:
-            async for group in self.broker.listen(lane.id, after):
+            async for group in self.broker.read_queue(queue.id, after):
                 got.extend(group)
                 await may_read.wait()
 
@@ -338,37 +338,39 @@ class World:
             await self.settle()
             (may_read.set if self.random.random() < 0.6 else may_read.clear)()
         may_read.set()
-        await self.read_all(reader, got, self.after(lane, after))
+        await self.read_all(reader, got, self.after(queue, after))
         # A listener may get a message before its publisher knows its number.
         for delivery in got:
-            self.check(lane, delivery)
+            self.check(queue, delivery)
         if got and self.random.random() < 0.7:
-            await self.acknowledge_some(lane, [delivery.id for delivery in got])
+            await self.acknowledge_some(queue, [delivery.id for delivery in got])
 
-    async def read_all(self, reader: asyncio.Task[None], got: list[QueuedDelivery], wanted: list[DeliveryId]) -> None:
+    async def read_all(
+        self, reader: asyncio.Task[None], got: list[QueuedDelivery], requested: list[DeliveryId]
+    ) -> None:
         """Wait until a reader has got everything, and end it."""
         deadline = time.monotonic() + 5
-        while len(got) < len(wanted) and not reader.done() and time.monotonic() < deadline:
+        while len(got) < len(requested) and not reader.done() and time.monotonic() < deadline:
             await asyncio.sleep(0.001)
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
         if not reader.cancelled():
             reader.result()
-        assert [delivery.id for delivery in got] == wanted
+        assert [delivery.id for delivery in got] == requested
 
     @staticmethod
-    def after(lane: Lane, after: QueuePosition | None) -> list[DeliveryId]:
+    def after(queue: Queue, after: QueuePosition | None) -> list[DeliveryId]:
         start = (-1, -1) if after is None else (after.seq, after.subscription_id)
-        return [number for number in sorted(lane.entries) if number > start]
+        return [number for number in sorted(queue.entries) if number > start]
 
-    async def acknowledge_some(self, lane: Lane, got: list[DeliveryId]) -> None:
+    async def acknowledge_some(self, queue: Queue, got: list[DeliveryId]) -> None:
         if self.random.random() < 0.5:
             seq = self.random.choice(got).seq
-            await self.broker.acknowledge_up_to(lane.id, seq)
-            for number in [n for n in lane.entries if n.seq <= seq]:
-                del lane.entries[number]
+            await self.broker.acknowledge_up_to(queue.id, seq)
+            for number in [n for n in queue.entries if n.seq <= seq]:
+                del queue.entries[number]
         else:
-            await self.acknowledge(lane, self.random.sample(got, self.random.randint(1, len(got))))
+            await self.acknowledge(queue, self.random.sample(got, self.random.randint(1, len(got))))
 
     # At the end
 
@@ -376,14 +378,14 @@ class World:
         """Everything that is due and not acknowledged is pending, in order."""
         await self.settle()
         await self.replayed()
-        for lane in self.lanes.values():
-            await self.broker.release(lane.id, list(lane.leased))
+        for queue in self.queues.values():
+            await self.broker.release(queue.id, list(queue.leased))
             got: list[QueuedDelivery] = []
-            while some := await self.broker.pull(lane.id, limit=50, wait=0, visibility=1_000):
+            while some := await self.broker.pull(queue.id, limit=50, wait=0, visibility=1_000):
                 got += some
-                await self.broker.acknowledge(lane.id, [delivery.id for delivery in some])
-            assert [(d.id, d.body) for d in got] == sorted(lane.entries.items()), lane.name
-            lane.entries.clear()
+                await self.broker.acknowledge(queue.id, [delivery.id for delivery in some])
+            assert [(d.id, d.body) for d in got] == sorted(queue.entries.items()), queue.name
+            queue.entries.clear()
         assert self.broker.metrics.listeners == 0
         assert self.broker.metrics.queued_messages == self.broker.metrics.queued_bytes == 0
 

@@ -37,8 +37,8 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
 
     async def play() -> None:
         async with running(store) as broker:
-            wanted = await publish_numbers(broker, 0, 200)
-            first = wanted[20]
+            requested = await publish_numbers(broker, 0, 200)
+            first = requested[20]
             got: list[QueuedDelivery] = []
 
             async def go_on() -> list[int]:
@@ -53,18 +53,18 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
             subscription = await subscribe(broker, "late", "/m[@n mod 2 = 0]", replay_from=first)
 
             async def listen() -> None:
-                async for group in broker.listen(subscription.lane_id):
+                async for group in broker.read_queue(subscription.queue_id):
                     got.extend(group)
 
             listener = asyncio.create_task(listen())
             live = await publishing
-            everything = [seq for seq in wanted if seq >= first] + live
+            everything = [seq for seq in requested if seq >= first] + live
             while len(got) < len(everything):
                 await asyncio.sleep(0.002)
             assert [d.id.seq for d in got] == everything, seed
             assert all(earlier.id < later.id for earlier, later in pairwise(got))
             await replayed(broker)
-            assert store.pending_count(subscription.lane_id) == len(everything)
+            assert store.pending_count(subscription.queue_id) == len(everything)
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)
 
@@ -74,23 +74,23 @@ def test_the_past_comes_first_while_publishing_goes_on(store: Store) -> None:
 def test_a_replay_goes_on_after_restarts(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            wanted = await publish_numbers(broker, 0, 300)
+            requested = await publish_numbers(broker, 0, 300)
             subscription = await subscribe(broker, "late", "/m[@n mod 2 = 0]", replay_from=1)
         positions = []
         for round_ in range(4):
             async with running(store) as broker:
-                wanted += await publish_numbers(broker, 1_000 + round_ * 10, 10)
+                requested += await publish_numbers(broker, 1_000 + round_ * 10, 10)
                 await asyncio.sleep(0.02)
-            found = store.subscription(TENANT, "late")
-            assert found is not None
-            positions.append(found.replay_next or 301)
+            result = store.subscription(TENANT, "late")
+            assert result is not None
+            positions.append(result.replay_next or 301)
         assert positions == sorted(positions)
         async with running(store) as broker:
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, subscription.lane_id)] == wanted
-            found = store.subscription(TENANT, "late")
-            assert found is not None
-            assert found.replay_next is None
+            assert [d.id.seq for d in await drain(broker, subscription.queue_id)] == requested
+            result = store.subscription(TENANT, "late")
+            assert result is not None
+            assert result.replay_next is None
 
     run(play())
 
@@ -100,23 +100,23 @@ def test_what_is_live_waits_until_the_past_is_through(store: Store, monkeypatch:
         async with running(store) as broker:
             await publish_numbers(broker, 0, 100)
             go_on = asyncio.Event()
-            room = broker._replays._room
+            remaining = broker._replays._remaining
 
             async def wait(subscription: StoredSubscription) -> int:
                 await go_on.wait()
-                return await room(subscription)
+                return await remaining(subscription)
 
-            monkeypatch.setattr(broker._replays, "_room", wait)
-            late = await subscribe(broker, "late", "/m", replay_from=1)
+            monkeypatch.setattr(broker._replays, "_remaining", wait)
+            delayed = await subscribe(broker, "late", "/m", replay_from=1)
             (live,) = await publish(broker, "<m n='live'/>")
             assert live.matches == 1
-            assert await broker.pull(late.lane_id, limit=5, wait=0.1, visibility=30) == []
+            assert await broker.pull(delayed.queue_id, limit=5, wait=0.1, visibility=30) == []
             go_on.set()
-            got = await broker.pull(late.lane_id, limit=5, wait=20, visibility=30)
+            got = await broker.pull(delayed.queue_id, limit=5, wait=20, visibility=30)
             assert got[0].id.seq == 1
-            await broker.release(late.lane_id, [d.id for d in got])
+            await broker.release(delayed.queue_id, [d.id for d in got])
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [*range(1, 101), live.seq]
+            assert [d.id.seq for d in await drain(broker, delayed.queue_id)] == [*range(1, 101), live.seq]
 
     run(play())
 
@@ -125,8 +125,8 @@ def test_pausing_stops_a_replay_and_resuming_goes_on(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             await publish_numbers(broker, 0, 400)
-            late = await subscribe(broker, "late", "/m", replay_from=1)
-            paused = await broker.set_state(late, SubscriptionState.PAUSED)
+            delayed = await subscribe(broker, "late", "/m", replay_from=1)
+            paused = await broker.set_state(delayed, SubscriptionState.PAUSED)
             await replayed(broker)
             where = store.subscription(TENANT, "late")
             assert where is not None
@@ -134,10 +134,10 @@ def test_pausing_stops_a_replay_and_resuming_goes_on(store: Store) -> None:
             assert paused.state is SubscriptionState.PAUSED
             await publish(broker, "<m n='not for it'/>")
             for state in (SubscriptionState.ACTIVE, SubscriptionState.PAUSED, SubscriptionState.ACTIVE):
-                await broker.set_state(late, state)
+                await broker.set_state(delayed, state)
             (live,) = await publish(broker, "<m n='for it'/>")
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [*range(1, 401), live.seq]
+            assert [d.id.seq for d in await drain(broker, delayed.queue_id)] == [*range(1, 401), live.seq]
 
     run(play())
 
@@ -146,12 +146,12 @@ def test_a_replaced_query_counts_for_the_rest_of_the_past(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             await publish_numbers(broker, 0, 400)
-            late = await subscribe(broker, "late", "/m", replay_from=1)
+            delayed = await subscribe(broker, "late", "/m", replay_from=1)
             await broker.replace(
-                late, query="/m[@n mod 2 = 0]", namespaces={}, dialect="xpath", delivery=DeliverySettings()
+                delayed, query="/m[@n mod 2 = 0]", namespaces={}, dialect="xpath", delivery=DeliverySettings()
             )
             await replayed(broker)
-            got = [d.id.seq for d in await drain(broker, late.lane_id)]
+            got = [d.id.seq for d in await drain(broker, delayed.queue_id)]
             # All up to some point, and every other one after it.
             steps = [b - a for a, b in pairwise(got)]
             assert steps == sorted(steps)
@@ -165,13 +165,13 @@ def test_deleting_ends_a_replay(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             await publish_numbers(broker, 0, 400)
-            late = await subscribe(broker, "late", "/m", replay_from=1)
-            await broker.unsubscribe(late)
+            delayed = await subscribe(broker, "late", "/m", replay_from=1)
+            await broker.unsubscribe(delayed)
             await replayed(broker)
-            assert not broker._lanes.ceilings
+            assert not broker._queues.ceilings
             again = await subscribe(broker, "late", "/m[@n = 399]", replay_from=300)
             await replayed(broker)
-            assert [d.id.seq for d in await drain(broker, again.lane_id)] == [400]
+            assert [d.id.seq for d in await drain(broker, again.queue_id)] == [400]
 
     run(play())
 
@@ -187,17 +187,17 @@ def test_replay_keeps_to_the_limit_of_the_tenant(store: Store, limit: int, monke
             await broker.change(lambda transaction: transaction.set_tenant_limits(TENANT, {"pending_max": limit}))
             await broker.tenants_changed()
             await publish_numbers(broker, 0, 150)
-            late = await subscribe(broker, "late", "/m", replay_from=1)
+            delayed = await subscribe(broker, "late", "/m", replay_from=1)
             got: list[int] = []
             while len(got) < 150:
-                assert store.pending_count(late.lane_id) <= limit
-                some = await broker.pull(late.lane_id, limit=20, wait=30, visibility=30)
-                await broker.acknowledge(late.lane_id, [d.id for d in some])
+                assert store.pending_count(delayed.queue_id) <= limit
+                some = await broker.pull(delayed.queue_id, limit=20, wait=30, visibility=30)
+                await broker.acknowledge(delayed.queue_id, [d.id for d in some])
                 got += [d.id.seq for d in some]
             assert got == list(range(1, 151))
             await replayed(broker)
             (live,) = await publish(broker, "<m/>")
-            assert [d.id.seq for d in await drain(broker, late.lane_id)] == [live.seq]
+            assert [d.id.seq for d in await drain(broker, delayed.queue_id)] == [live.seq]
 
     run(play())
 
@@ -206,11 +206,11 @@ def test_replay_waits_for_a_lane_that_is_half_full(store: Store) -> None:
     async def play() -> None:
         async with running(store, pending_max=60) as broker:
             await publish_numbers(broker, 0, 300)
-            late = await subscribe(broker, "late", "/m", replay_from=1)
-            got = await pull_within(broker, late.lane_id, 300, 60)
+            delayed = await subscribe(broker, "late", "/m", replay_from=1)
+            got = await pull_within(broker, delayed.queue_id, 300, 60)
             assert [d.id.seq for d in got] == list(range(1, 301))
-            found = store.subscription(TENANT, "late")
-            assert found is not None
-            assert found.state is SubscriptionState.ACTIVE
+            result = store.subscription(TENANT, "late")
+            assert result is not None
+            assert result.state is SubscriptionState.ACTIVE
 
     run(play())

@@ -49,7 +49,7 @@ class FloodingNode:
 
     def receive(self, sender: int, message: Any, now: float) -> Effects:
         if isinstance(message, Recover):
-            return Effects([], [], [ReadAgain(message.after, self.last, message.wanted, message.way)])
+            return Effects([], [], [ReadAgain(message.after, self.last, message.query, message.route)])
         if isinstance(message, Recovered):
             return self._take(message.span, sender)
         return self._take(message, sender)
@@ -77,19 +77,19 @@ class FloodingNode:
         self.stored_horizons.update(horizons)
         return Effects([], [], [])
 
-    def want(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
+    def subscribe(
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
-        self.wishes.update(wishes)
+        self.wishes.update(interests)
         return Effects([], [], [])
 
-    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         for key in keys:
             self.wishes.pop(key, None)
         return Effects([], [], [])
 
     def recovered(self, answer: Recovered, now: float) -> Effects:
-        return Effects([(answer.way[0], answer)], [], [])
+        return Effects([(answer.route[0], answer)], [], [])
 
     def describe(self, source: SourceEntry, now: float) -> Effects:
         return Effects([], [], [Learned(source)])
@@ -109,7 +109,7 @@ class FloodingNode:
     def matcher(self, query: RoutingQuery) -> Callable[[OverlayMessage], bool]:
         return lambda message: True
 
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         return self.floor
 
     def branches(self, message: OverlayMessage) -> list[LinkDecision]:

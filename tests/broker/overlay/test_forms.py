@@ -49,8 +49,8 @@ async def is_wanted(first: Part, last: Part) -> bool:
 
 
 async def received(one: Part, count: int) -> bool:
-    found = (await one.overlay.report()).received
-    return found.stored + found.unwanted + found.refused >= count
+    result = (await one.overlay.report()).received
+    return result.stored + result.unwanted + result.refused >= count
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_messages_get_through_in_any_form(
             part(stores[1], "b", a.target, make=MAKE, forms=forms[1]) as b,
             part(stores[2], "c", b.target, make=MAKE, forms=forms[2]) as c,
         ):
-            lane = (await subscribe(c.broker, "k", "//item[@n > 4]")).lane_id
+            queue = (await subscribe(c.broker, "k", "//item[@n > 4]")).queue_id
             await until_true(lambda: is_wanted(a, c))
             await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
             await until_true(lambda: received(c, 5))
-            delivered = [d.message.xml.decode() for d in await drain(c.broker, lane)]
+            delivered = [d.message.xml.decode() for d in await drain(c.broker, queue)]
             comes_as = MESSAGE if first == second == "text" else COMES_AS
             assert delivered == [comes_as.format(n) for n in range(5, 10)]
             assert stores[1].statistics().messages == 0
@@ -101,7 +101,7 @@ def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore
             part(stores[1], "b", a.target, make=MAKE, forms=forms) as b,
             part(stores[2], "c", b.target, make=MAKE, forms=forms) as c,
         ):
-            lane = (await subscribe(c.broker, "k", "//item")).lane_id
+            queue = (await subscribe(c.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, c))
             for n in range(30):
                 await publish(a.broker, MESSAGE.format(n), source="feed", message_id=f"m{n}")
@@ -110,7 +110,7 @@ def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore
                     for link in inside.driver.links.all():
                         b.overlay._thread.call(inside.driver.links.break_off, link.identity, "test", "cut")
             await until_true(lambda: received(c, 30))
-            delivered = await drain(c.broker, lane)
+            delivered = await drain(c.broker, queue)
             assert sorted(d.message.message_id for d in delivered) == sorted(f"m{n}" for n in range(30))
             assert {d.message.xml.decode() for d in delivered} == {COMES_AS.format(n) for n in range(30)}
             links = (await a.overlay.report()).links
@@ -140,11 +140,11 @@ def test_a_dictionary_that_was_lost_breaks_the_link_and_nothing_else(
             part(stores[0], "a", make=MAKE, forms=["dictionary"]) as a,
             part(stores[1], "b", a.target, make=MAKE, forms=["dictionary"]) as b,
         ):
-            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, b))
             await publish(a.broker, *(MESSAGE.format(n) for n in range(5)))
             await until_true(lambda: received(b, 5))
-            assert [d.message.xml.decode() for d in await drain(b.broker, lane)] == [
+            assert [d.message.xml.decode() for d in await drain(b.broker, queue)] == [
                 COMES_AS.format(n) for n in range(5)
             ]
             assert (await b.overlay.report()).trouble_counts["form"] == 1
@@ -194,11 +194,11 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
             part(stores[1], "b", a.target, make=MAKE, forms=[form]) as b,
             part(stores[2], "c", b.target, make=MAKE, forms=[form]) as c,
         ):
-            lane = (await subscribe(c.broker, "k", "//item")).lane_id
+            queue = (await subscribe(c.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, c))
             await publish(a.broker, *(MESSAGE.format(n) for n in range(1, 7)))
             await until_true(lambda: received(c, 6))
-            delivered = [d.message.xml.decode() for d in await drain(c.broker, lane)]
+            delivered = [d.message.xml.decode() for d in await drain(c.broker, queue)]
             assert delivered == [COMES_AS.format(n) for n in (1, 2, 4, 5, 6)]
             report = await c.overlay.report()
             assert (report.received.refused, report.received.lost) == (1, 0)
@@ -219,18 +219,18 @@ def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], fo
             part(stores[1], "b", a.target, make=MAKE, forms=[form]) as b,
         ):
             query = "for $x in //item[@n > 4] let $n := $x/@n order by $n return <r>{ string($n) }</r>"
-            lane = (await subscribe(b.broker, "k", query, dialect="xquery")).lane_id
+            queue = (await subscribe(b.broker, "k", query, dialect="xquery")).queue_id
             await until_true(lambda: is_wanted(a, b))
             await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
             await until_true(lambda: received(b, 5))
-            found: list[bytes | None] = []
+            results: list[bytes | None] = []
 
             async def all_came() -> bool:
-                found.extend(d.payload for d in await drain(b.broker, lane))
-                return len(found) >= 5
+                results.extend(d.payload for d in await drain(b.broker, queue))
+                return len(results) >= 5
 
             await until_true(all_came)
-            assert found == [f"<r>{n}</r>".encode() for n in range(5, 10)]
+            assert results == [f"<r>{n}</r>".encode() for n in range(5, 10)]
 
     run(work())
 
@@ -242,7 +242,7 @@ def test_a_large_message_goes_over_a_slow_reader(stores: list[SqlStore]) -> None
             part(stores[0], "a", make=MAKE, forms=["dictionary+zlib"]) as a,
             part(stores[1], "b", a.target, make=MAKE, forms=["dictionary+zlib"]) as b,
         ):
-            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, b))
             b.overlay._thread.call(b.overlay._inside.driver.read, False)
             await publish(a.broker, text, MESSAGE.format(2))
@@ -250,7 +250,7 @@ def test_a_large_message_goes_over_a_slow_reader(stores: list[SqlStore]) -> None
             assert not await received(b, 1)
             b.overlay._thread.call(b.overlay._inside.driver.read, True)
             await until_true(lambda: received(b, 2))
-            large, small = await drain(b.broker, lane)
+            large, small = await drain(b.broker, queue)
             assert large.message.xml.decode() == text.replace("'", '"')
             assert small.message.xml.decode() == COMES_AS.format(2)
             (link,) = (await a.overlay.report()).links

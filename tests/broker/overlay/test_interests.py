@@ -28,66 +28,68 @@ async def until(condition: object) -> None:
 
 
 def test_what_was_missed_comes_before_the_subscriptions_of_before_and_not_before_new_ones() -> None:
-    wanted: set[Hashable] = set()
+    requested: set[Hashable] = set()
     has_caught_up = False
 
     async def work() -> None:
         nonlocal has_caught_up
-        wishes = LocalInterests(
-            lambda made, _: wanted.update(made), wanted.difference_update, may_begin=lambda: has_caught_up
+        interests = LocalInterests(
+            lambda created, _: requested.update(created), requested.difference_update, may_begin=lambda: has_caught_up
         )
-        wishes.begin(["default"])
+        interests.begin(["default"])
         everything = ("everything", "default")
-        assert wanted == {everything}
-        task = asyncio.create_task(wishes.run())
-        wishes.start_with([wish(number) for number in range(10)])
-        wishes.started()
-        wishes.change([wish(77)], [])
-        await until(lambda: 77 in wanted)
-        assert wanted == {everything, 77}
+        assert requested == {everything}
+        task = asyncio.create_task(interests.run())
+        interests.start_with([wish(number) for number in range(10)])
+        interests.started()
+        interests.change([wish(77)], [])
+        await until(lambda: 77 in requested)
+        assert requested == {everything, 77}
         has_caught_up = True
-        await until(lambda: everything not in wanted)
-        assert wanted == {77, *range(10)}
+        await until(lambda: everything not in requested)
+        assert requested == {77, *range(10)}
         task.cancel()
 
     asyncio.run(work())
 
 
 def test_what_changes_before_it_was_looked_at_is_not_undone_by_what_was_stored() -> None:
-    wanted: dict[Hashable, RoutingQuery] = {}
+    requested: dict[Hashable, RoutingQuery] = {}
     has_caught_up = False
 
     async def work() -> None:
         nonlocal has_caught_up
-        wishes = LocalInterests(lambda made, _: wanted.update(made), lambda _: None, may_begin=lambda: has_caught_up)
-        wishes.start_with([wish(number) for number in range(10)])
-        wishes.started()
-        task = asyncio.create_task(wishes.run())
+        interests = LocalInterests(
+            lambda created, _: requested.update(created), lambda _: None, may_begin=lambda: has_caught_up
+        )
+        interests.start_with([wish(number) for number in range(10)])
+        interests.started()
+        task = asyncio.create_task(interests.run())
         other = wish(77)._replace(id=3)
-        wishes.change([other], [])
-        await until(lambda: 3 in wanted)
+        interests.change([other], [])
+        await until(lambda: 3 in requested)
         has_caught_up = True
-        await until(lambda: 9 in wanted)
-        assert wanted[3] == routing_query(other.query, {}, "xpath", "default")
+        await until(lambda: 9 in requested)
+        assert requested[3] == routing_query(other.query, {}, "xpath", "default")
         task.cancel()
 
     asyncio.run(work())
 
 
 def test_a_routing_query_that_explodes_is_named_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    wanted: dict[Hashable, RoutingQuery] = {}
+    requested: dict[Hashable, RoutingQuery] = {}
     exploding = "/feed/item" + "".join(f"[a{n} or b{n}]" for n in range(40))
 
     async def work() -> None:
-        wishes = LocalInterests(lambda made, _: wanted.update(made), lambda _: None)
-        wishes.started()
-        task = asyncio.create_task(wishes.run())
-        wishes.change([wish(1), wish(2)._replace(query=exploding), wish(3)._replace(query=exploding)], [])
-        await until(lambda: 3 in wanted)
-        assert wishes.generalised == 2
-        assert wanted[2]
-        wishes.change([wish(2)], [3])
-        await until(lambda: wishes.generalised == 0)
+        interests = LocalInterests(lambda created, _: requested.update(created), lambda _: None)
+        interests.started()
+        task = asyncio.create_task(interests.run())
+        interests.change([wish(1), wish(2)._replace(query=exploding), wish(3)._replace(query=exploding)], [])
+        await until(lambda: 3 in requested)
+        assert interests.generalised == 2
+        assert requested[2]
+        interests.change([wish(2)], [3])
+        await until(lambda: interests.generalised == 0)
         task.cancel()
 
     with caplog.at_level(logging.INFO):
@@ -102,7 +104,7 @@ def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_misse
     """Until it has heard of all that it knew before, and of no more than that."""
     node = BrokerNode(NodeSettings(1, 2, "", 0, {2: 4}, Bodies()), Limits())
     assert node.is_catching_up(), "it was linked before, and will be"
-    node.want({"k": everything()}, 0.0)
+    node.subscribe({"k": everything()}, 0.0)
     node.link_up(2, 1, 0.0)
     node.receive(2, Hello(2, 1, PROTOCOL, ("text",)), 0.0)
     node.receive(2, LinkState(2, 1, 1, ((1, 1),), ""), 0.0)

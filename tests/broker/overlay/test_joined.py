@@ -32,8 +32,8 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
             there = await subscribe(c.broker, "at-c", "//item[@n > 4]")
             await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
             await until(lambda: c.node.stored_horizons.get(a.node.identity) == 10)
-            assert len(await drain(a.broker, here.lane_id)) == 10
-            delivered = await drain(c.broker, there.lane_id)
+            assert len(await drain(a.broker, here.queue_id)) == 10
+            delivered = await drain(c.broker, there.queue_id)
             assert [d.message.xml.decode() for d in delivered] == [MESSAGE.format(n) for n in range(5, 10)]
             assert {d.message.source for d in delivered} == {"feed"}
             # b has no subscription: it has passed everything on and kept nothing.
@@ -45,7 +45,7 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
             report = await c.overlay.report()
             assert (report.received.stored, report.received.unwanted) == (5, 5)
             assert [link.name for link in report.links] == ["b"]
-            assert (report.name, report.wishes_waiting, report.wide_scopes) == ("c", 0, frozenset())
+            assert (report.name, report.interests_waiting, report.wide_scopes) == ("c", 0, frozenset())
             await until(lambda: {root.name for root in stores[2].overlay_roots().values()} >= {"b"})
 
     run(work())
@@ -83,7 +83,7 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
             part(stores[2], "c", b.target, make=Repeating) as c,
         ):
             await until(lambda: len(b.node.links) == 2 and c.node.links)
-            lanes = [(await subscribe(one.broker, "k", "//item")).lane_id for one in (a, b, c)]
+            queues = [(await subscribe(one.broker, "k", "//item")).queue_id for one in (a, b, c)]
             # What is published first at each leaves it with the next, when the other has accepted the same.
             for n, at in ((1, (a, b)), (2, (a,)), (3, (b,))):
                 for one in at:
@@ -91,13 +91,13 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
             for root, others in ((a, (b, c)), (b, (a, c))):
                 for one in others:
                     await until(partial(_is_level, one, root))
-            for one, lane in zip((a, b, c), lanes, strict=True):
-                found = [d.message.message_id for d in await drain(one.broker, lane)]
-                assert found[0] == "m1"
-                assert sorted(found) == ["m1", "m2", "m3"]
+            for one, queue in zip((a, b, c), queues, strict=True):
+                results = [d.message.message_id for d in await drain(one.broker, queue)]
+                assert results[0] == "m1"
+                assert sorted(results) == ["m1", "m2", "m3"]
             # Two messages twice from the other side; three at c, one of them from two sides.
             async with asyncio.timeout(10):
-                while [(await one.overlay.report()).received.known for one in (a, b, c)] != [3, 3, 5]:
+                while [(await one.overlay.report()).received.already_stored for one in (a, b, c)] != [3, 3, 5]:
                     await asyncio.sleep(0.01)
 
     run(work())
@@ -115,7 +115,7 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
         here, there = new_store("a"), new_store("b")
         async with part(here, "a") as a:
             async with part(there, "b", a.target) as b:
-                lane = (await subscribe(b.broker, "k", "//item")).lane_id
+                queue = (await subscribe(b.broker, "k", "//item")).queue_id
                 await until(lambda: a.node.links and b.node.links)
                 await publish(a.broker, MESSAGE.format(0))
                 await until(lambda: b.node.stored_horizons)
@@ -124,8 +124,8 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
                 await publish(a.broker, MESSAGE.format(n))
             async with part(there, None, a.target) as b:
                 await until(lambda: b.node.stored_horizons.get(a.node.identity) == 301)
-                found = [d.message.xml.decode() for d in await drain(b.broker, lane)]
-                assert found == [MESSAGE.format(n) for n in range(301)]
+                results = [d.message.xml.decode() for d in await drain(b.broker, queue)]
+                assert results == [MESSAGE.format(n) for n in range(301)]
                 report = await a.overlay.report()
                 assert (report.tallies.recoveries, report.tallies.recovered) == (1, 300)
             # Now some of what will be asked for is removed.
@@ -135,7 +135,7 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
                 transaction.expire(before=1e12, bytes_max=None, limit=1_000, at=0.0, up_to=303)
             async with part(there, "b", a.target) as b:
                 await until(lambda: b.node.stored_horizons.get(a.node.identity) == 305)
-                assert len(await drain(b.broker, lane)) == 2
+                assert len(await drain(b.broker, queue)) == 2
             assert (await a.overlay.report()).tallies.lost == 1
 
     run(work())
@@ -172,20 +172,20 @@ def test_everything_is_wanted_until_it_is_known_what(new_store: NewStore, monkey
         async with part(store, "a") as a:
             for n in range(50):
                 await subscribe(a.broker, str(n), f"/feed/item[@n = {n}]")
-        heard: list[set[object]] = []
+        received: list[set[object]] = []
         monkeypatch.setattr("twigcast.broker.overlay.interests.SLICE_SECONDS", 0.0)
         async with part(store, "a") as a:
-            unwant = a.node.unwant
+            unsubscribe = a.node.unsubscribe
 
             def heard_of(keys: Sequence[Hashable], now: float) -> Effects:
-                heard.append(set(a.node.wishes))
-                return unwant(keys, now)  # type: ignore[no-any-return]
+                received.append(set(a.node.wishes))
+                return unsubscribe(keys, now)  # type: ignore[no-any-return]
 
-            a.node.unwant = heard_of
+            a.node.unsubscribe = heard_of
             everything = ("everything", "default")
-            await until(lambda: heard)
-            assert everything in heard[0]
-            assert len(heard[0]) == 51
+            await until(lambda: received)
+            assert everything in received[0]
+            assert len(received[0]) == 51
             await until(lambda: len(a.node.wishes) == 50)
             assert not any(Disjunct("default", frozenset()) in query for query in a.node.wishes.values())
 
@@ -206,15 +206,15 @@ def test_tenants_meet_their_namesakes_only(new_store: NewStore) -> None:
                 await one.broker.tenants_changed()
             numbers = [{tenant.name: tenant.id for tenant in store.tenants()} for store in stores]
             await until(lambda: a.node.links and b.node.links)
-            lanes = {
-                name: (await subscribe(b.broker, "k", "//item", tenant_id=numbers[1][name])).lane_id
+            queues = {
+                name: (await subscribe(b.broker, "k", "//item", tenant_id=numbers[1][name])).queue_id
                 for name in ("default", "y", "z")
             }
             for name in ("x", "y"):
                 await publish(a.broker, f"<item>{name}</item>", tenant_id=numbers[0][name])
             await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
-            found = {name: len(await drain(b.broker, lane)) for name, lane in lanes.items()}
-            assert found == {"default": 0, "y": 1, "z": 0}
+            results = {name: len(await drain(b.broker, queue)) for name, queue in queues.items()}
+            assert results == {"default": 0, "y": 1, "z": 0}
 
     run(work())
 
@@ -229,7 +229,7 @@ def test_a_store_that_fails_keeps_what_arrives_waiting(
         monkeypatch.setattr("twigcast.broker.overlay.receiving._RETRY_SECONDS", 0.05)
         monkeypatch.setattr("twigcast.broker.overlay.receiving.WAITING_MESSAGES_MAX", 10)
         async with part(stores[0], "a") as a, part(stores[1], "b", a.target) as b:
-            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until(lambda: a.node.links and b.node.links)
             works = stores[1].transaction
 
@@ -245,7 +245,7 @@ def test_a_store_that_fails_keeps_what_arrives_waiting(
             assert 10 < report.waiting_messages < 40
             stores[1].transaction = works  # type: ignore[method-assign]
             await until(lambda: b.node.stored_horizons.get(a.node.identity) == 40)
-            assert [d.message.xml.decode() for d in await drain(b.broker, lane)] == [
+            assert [d.message.xml.decode() for d in await drain(b.broker, queue)] == [
                 MESSAGE.format(n) for n in range(40)
             ]
 
@@ -262,11 +262,11 @@ def test_a_message_that_the_engine_does_not_take_is_kept_as_rejected(new_store: 
         stores = [new_store(name) for name in "ab"]
         limits = Limits(depth_max=3)
         async with part(stores[0], "a") as a, part(stores[1], "b", a.target, limits=limits) as b:
-            lane = (await subscribe(b.broker, "k", "//item")).lane_id
+            queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until(lambda: a.node.links and b.node.links)
             await publish(a.broker, "<a><b><c><item/></c></b></a>", MESSAGE.format(1))
             await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
-            assert len(await drain(b.broker, lane)) == 1
+            assert len(await drain(b.broker, queue)) == 1
             (rejected,) = stores[1].rejected(1, limit=9)
             assert "depth" in rejected.reason
             assert (await b.overlay.report()).received.refused == 1
@@ -294,7 +294,7 @@ def test_what_others_may_ask_for_is_kept_longer(new_store: NewStore) -> None:
         store = new_store("a")
         async with part(store, "a", retention_bytes=60, upkeep_seconds=0.05) as a:
             a.node.floor = 2
-            await until(lambda: a.overlay.kept_above == 2)
+            await until(lambda: a.overlay.retained_above == 2)
             await publish(a.broker, *["<ten-bytes>"[:-1] + "/>"] * 9)
             await until(lambda: store.statistics(1).messages <= 9)
             await asyncio.sleep(0.3)

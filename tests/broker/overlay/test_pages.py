@@ -53,12 +53,12 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     nobody = Target("127.0.0.1", 1, secure=False)
     second = join(south, "south<b>", Target("127.0.0.1", first.port or 0, secure=False), nobody)
     south.subscribe("k", "//item")
-    found = Two(north, south, south.token(Scope.ADMIN))
+    result = Two(north, south, south.token(Scope.ADMIN))
     wait(lambda: south.do(second.report()).links)
     north.publish(b"<feed><item/></feed>", message_id="m1")
     wait(lambda: south.store.message_by_id(1, "m1"))
     wait(lambda: len(south.store.overlay_roots()) and south.do(second.report()).dials[0].reason)
-    yield found
+    yield result
     for broker, overlay in ((south, second), (north, first)):
         broker.do(overlay.stop())
         broker.stop()
@@ -80,26 +80,26 @@ def get(broker: BrokerWithConsole, path: str, token: str) -> httpx2.Response:
 def test_the_api_tells_of_links_brokers_and_troubles(two: Two) -> None:
     answer = get(two.south, "/overlay", two.token)
     assert answer.status_code == 200, answer.text
-    found = answer.json()
-    assert found["name"] == "south<b>"
-    (link,) = found["links"]
+    result = answer.json()
+    assert result["name"] == "south<b>"
+    (link,) = result["links"]
     assert (link["name"], link["dialed"], link["secure"], link["table"]) == ("north", True, False, 1)
     assert (link["messages_sent"], link["messages_left_out"]) == (0, 0)
     assert link["received_frames"] > 0
-    (missing,) = found["not_reached"]
+    (missing,) = result["not_reached"]
     assert missing["url"] == "grpc://127.0.0.1:1"
     assert missing["reason"]
-    assert (found["stored"], found["published"]) == (1, 0)
-    neighbours = {broker["name"]: broker["neighbours"] for broker in found["brokers"]}
+    assert (result["stored"], result["published"]) == (1, 0)
+    neighbours = {broker["name"]: broker["neighbours"] for broker in result["brokers"]}
     assert neighbours["south<b>"] == [{"name": "north", "cost": 1}]
 
 
 def test_the_api_tells_the_way_of_a_message(two: Two) -> None:
     stored = two.south.store.message_by_id(1, "m1")
     assert stored is not None
-    found = get(two.south, f"/overlay/messages/{stored.seq}", two.token).json()
-    assert (found["root"], found["number"], found["passed"]) == ("north", 1, ["north", "south<b>"])
-    (link,) = found["links"]
+    result = get(two.south, f"/overlay/messages/{stored.seq}", two.token).json()
+    assert (result["root"], result["number"], result["passed"]) == ("north", 1, ["north", "south<b>"])
+    (link,) = result["links"]
     assert link == {"neighbour": "north", "behind": True, "taken": True, "wanted": ["everything"], "reduced": None}
     assert get(two.south, "/overlay/messages/99", two.token).status_code == 404
 
@@ -169,9 +169,9 @@ def test_the_registry_is_asked_over_http(tmp_path: Path) -> None:
         assert person.put("/overlay/profiles/desk", json={"query": "//item", "place": [1, 2]}).status_code == 200
         assert person.delete("/overlay/profiles/desk").status_code == 204
         assert person.delete("/overlay/brokers/nobody").status_code == 404
-        found = person.get("/overlay").json()
-        assert (found["registry"]["role"], found["sources"]) == ("leader", 1)
-        assert found["trouble_counts"]["source"] == 1
+        result = person.get("/overlay").json()
+        assert (result["registry"]["role"], result["sources"]) == ("leader", 1)
+        assert result["trouble_counts"]["source"] == 1
         visitor = Person(broker)
         visitor.sign_in(token)
         words = visitor.get("/console/overlay").words

@@ -36,7 +36,7 @@ async def settled(*parts: Part) -> None:
     def known() -> bool:
         insides = [one.overlay._inside for one in parts]
         streams = [one.node._node.streams.values() for one in parts]
-        return not any(one.wishes.wide_scopes or one.wishes.waiting for one in insides) and all(
+        return not any(one.interests.wide_scopes or one.interests.waiting for one in insides) and all(
             sum(stream.is_confirmed for stream in each) == len(parts) - 1 for each in streams
         )
 
@@ -78,8 +78,8 @@ def test_subscribers_get_what_one_broker_would_give_them(
             broker(stores[2], "c", b, reduces=reduces[2], forms=forms) as c,
         ):
             await until(lambda: len(b.node._node.links) == 2)
-            lanes = [
-                (at, query, (await subscribe(at.broker, f"k{number}", query)).lane_id)
+            queues = [
+                (at, query, (await subscribe(at.broker, f"k{number}", query)).queue_id)
                 for at in (b, c)
                 for number, query in enumerate(rng.sample(queries, 3))
             ]
@@ -88,8 +88,8 @@ def test_subscribers_get_what_one_broker_would_give_them(
                 await publish(a.broker, body, message_id=f"m{number}")
             root = a.node._node.address
             await until(lambda: all(at.node._node.streams[root].stored == len(bodies) for at in (b, c)), 30)
-            for at, query, lane in lanes:
-                deliveries = {d.message.message_id: got(d) for d in await drain(at.broker, lane)}
+            for at, query, queue in queues:
+                deliveries = {d.message.message_id: got(d) for d in await drain(at.broker, queue)}
                 expected = {f"m{number}": result(query, body) for number, body in enumerate(bodies)}
                 assert deliveries == {name: one for name, one in expected.items() if one is not None}, query
             counts = (await a.overlay.report()).status.counts
@@ -101,8 +101,8 @@ def test_subscribers_get_what_one_broker_would_give_them(
                 kept = stores[2].messages(1, after=0, up_to=None, limit=100)
                 assert kept
                 assert all(b"d='1'" not in message.xml and b"<m/>" not in message.xml for message in kept)
-                way = await a.overlay.way(stores[0].messages(1, after=0, up_to=None, limit=1)[0])
-                assert way.branches[0][1].reduced.startswith("<b>{ for $n in /b/n")
+                route = await a.overlay.route_of(stores[0].messages(1, after=0, up_to=None, limit=1)[0])
+                assert route.branches[0][1].reduced.startswith("<b>{ for $n in /b/n")
             if not reduces[0]:
                 assert not counts.get("reduced")
 
@@ -123,18 +123,18 @@ def test_subscriptions_that_come_while_messages_flow_get_right_results_or_none(n
     async def work() -> None:
         async with broker(stores[0], "a") as a, broker(stores[1], "b", a) as b:
             await until(lambda: b.node._node.links)
-            lanes = {REDUCED[0]: (await subscribe(b.broker, "first", REDUCED[0])).lane_id}
+            queues = {REDUCED[0]: (await subscribe(b.broker, "first", REDUCED[0])).queue_id}
             await settled(a, b)
             flowing = asyncio.create_task(flow(a))
             new = ("count(/b/n) = 1", "not(/b/n[@area = 1])", *QUERIES[7:9], REDUCED[3])
             for number, query in enumerate(new):
                 await asyncio.sleep(0.05)
-                lanes[query] = (await subscribe(b.broker, f"k{number}", query)).lane_id
+                queues[query] = (await subscribe(b.broker, f"k{number}", query)).queue_id
             await flowing
             root = a.node._node.address
             await until(lambda: b.node._node.streams[root].stored == len(bodies), 30)
-            for query, lane in lanes.items():
-                deliveries = await drain(b.broker, lane)
+            for query, queue in queues.items():
+                deliveries = await drain(b.broker, queue)
                 for delivery in deliveries:
                     body = bodies[int(delivery.message.message_id[1:])]
                     assert got(delivery) == result(query, body), f"{query}: {body!r}"

@@ -41,16 +41,18 @@ async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[st
         parts: dict[str, Part] = {}
         before: list[Any] = []
         for number, name in enumerate(names):
-            made = await stack.enter_async_context(broker(stores[name], name, *before, place=(float(number * 10), 0.0)))
-            parts[name] = made
-            before = [made.target]
+            created = await stack.enter_async_context(
+                broker(stores[name], name, *before, location=(float(number * 10), 0.0))
+            )
+            parts[name] = created
+            before = [created.target]
         yield parts
 
 
 async def register(at: Part, name: str, key: str | None = None, *, x: float = 0.0, dtd: str = "") -> tuple[str, str]:
     """Register a source; its key and the name of its root."""
     key, choice = await at.overlay.registering.register_source(
-        "default", name, key, place=(x, 0.0), schema=dtd, rate=1.0, size=100
+        "default", name, key, location=(x, 0.0), schema=dtd, rate=1.0, size=100
     )
     return key, choice.broker.name
 
@@ -75,9 +77,9 @@ def test_any_broker_registers_sources_and_all_know_them_with_their_schemas(new_s
             assert root == "c"
             for at in parts.values():
                 await until(partial(entry, at, "news"))
-                found = entry(at, "news")
-                assert found is not None
-                assert (found.schema, found.root) == (DTD, parts["c"].node._node.address)
+                result = entry(at, "news")
+                assert result is not None
+                assert (result.schema, result.root) == (DTD, parts["c"].node._node.address)
             # It is changed with its key alone, and keeps its root.
             assert await register(parts["a"], "news", key, x=0.0) == (key, "c")
             with pytest.raises(Forbidden, match="not its key"):
@@ -123,6 +125,7 @@ def test_who_sends_another_sources_id_is_refused_and_named(
     assert "token robin publishes as the source 'news', and shows no key for it" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,11 +171,11 @@ def test_subscribers_are_sent_where_they_are_near_and_where_the_same_is_wanted(n
         async with row({name: new_store(name) for name in HOLDERS}, *HOLDERS) as parts:
             registering = parts["c"].overlay.registering
             await until(lambda: len(registering.brokers()) == 3)
-            wanted = routing_query("//item[@n = 1]")
-            near = await registering.register_profile("default", "p1", (20.0, 1.0), wanted)
+            requested = routing_query("//item[@n = 1]")
+            near = await registering.register_profile("default", "p1", (20.0, 1.0), requested)
             assert (near.broker.name, near.broker.url) == ("c", "http://c.example")
             assert near.backup is not None
-            chosen = await registering.choose((9.0, 0.0), wanted)
+            chosen = await registering.choose((9.0, 0.0), requested)
             assert chosen.broker.name == "b"
             await registering.remove_profile("default", "p1")
             with pytest.raises(NotFound):
@@ -190,7 +193,7 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
         stores = {name: new_store(name) for name in (*HOLDERS, "d", "again")}
         async with row(stores, *HOLDERS) as parts:
             a = parts["a"]
-            async with broker(stores["d"], "d", a.target, place=(-10.0, 0.0)) as d:
+            async with broker(stores["d"], "d", a.target, location=(-10.0, 0.0)) as d:
                 await until(lambda: len(a.overlay.registering.brokers()) == 4)
                 key, root = await register(a, "far", x=-10.0)
                 assert root == "d"
@@ -198,13 +201,13 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
                 check(d, "far", key)
             await until(lambda: len(a.overlay.registering.brokers()) == 3)
             # It comes back without its store: another broker, which is not the root of anything.
-            async with broker(stores["again"], "d", a.target, place=(-50.0, 0.0)) as d:
+            async with broker(stores["again"], "d", a.target, location=(-50.0, 0.0)) as d:
                 await until(lambda: entry(d, "far") and len(a.overlay.registering.brokers()) == 4)
                 with pytest.raises(Conflict, match="publishes at the broker"):
                     check(d, "far", key)
                 moved = await a.overlay.registering.remove_broker("d")
                 assert len(moved.sources) == 1
-                await until(lambda: (found := entry(a, "far")) and found.root == a.node._node.address)
+                await until(lambda: (result := entry(a, "far")) and result.root == a.node._node.address)
                 check(a, "far", key)
                 assert (await a.overlay.registering.remove_broker("d")).sources == ()
 
@@ -337,6 +340,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_holder_that_was_away_while_the_log_was_shortened_knows_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,17 +24,17 @@ def test_a_broker_is_part_of_no_overlay_by_default() -> None:
 
 
 def test_settings_without_certificates_on_one_machine() -> None:
-    found = of(join="127.0.0.1:7401, grpc://localhost:7402", overlay_listen="[::1]:0", overlay_identity="north")
-    assert found is not None
-    assert found.join == (Target("127.0.0.1", 7401, secure=False), Target("localhost", 7402, secure=False))
-    assert (found.name, found.listen, found.certificates) == ("north", ("::1", 0), None)
+    result = of(join="127.0.0.1:7401, grpc://localhost:7402", overlay_listen="[::1]:0", overlay_identity="north")
+    assert result is not None
+    assert result.join == (Target("127.0.0.1", 7401, secure=False), Target("localhost", 7402, secure=False))
+    assert (result.name, result.listen, result.certificates) == ("north", ("::1", 0), None)
 
 
 def test_forms_are_named_for_all_or_for_one() -> None:
-    found = of(overlay_listen="127.0.0.1:0", overlay_forms="dictionary+zstd, stream,south=text")
-    assert found is not None
-    assert found.forms.of("north") == ("dictionary+zstd", "stream", "text")
-    assert found.forms.of("south") == ("text",)
+    result = of(overlay_listen="127.0.0.1:0", overlay_forms="dictionary+zstd, stream,south=text")
+    assert result is not None
+    assert result.forms.of("north") == ("dictionary+zstd", "stream", "text")
+    assert result.forms.of("south") == ("text",)
     default = of(overlay_listen="127.0.0.1:0")
     assert default is not None
     assert default.forms.of("north") == ("text",)
@@ -42,14 +42,18 @@ def test_forms_are_named_for_all_or_for_one() -> None:
 
 def test_with_certificates_others_are_reached(tmp_path: Path) -> None:
     files = certificates(tmp_path, "north", trustme.CA())
-    given = {"overlay_cert": str(files.certificate), "overlay_key": str(files.key), "overlay_ca": str(files.authority)}
-    found = of(join="north.example.org:7400", overlay_listen="0.0.0.0:7400", **given)
-    assert found is not None
-    assert found.certificates == files
-    assert found.join == (Target("north.example.org", 7400, secure=True),)
+    supplied = {
+        "overlay_cert": str(files.certificate),
+        "overlay_key": str(files.key),
+        "overlay_ca": str(files.authority),
+    }
+    result = of(join="north.example.org:7400", overlay_listen="0.0.0.0:7400", **supplied)
+    assert result is not None
+    assert result.certificates == files
+    assert result.join == (Target("north.example.org", 7400, secure=True),)
     other = certificates(tmp_path, "south", trustme.CA())
     with pytest.raises(ConfigError, match="do not fit together"):
-        of(overlay_listen="0.0.0.0:7400", **{**given, "overlay_key": str(other.key)})
+        of(overlay_listen="0.0.0.0:7400", **{**supplied, "overlay_key": str(other.key)})
 
 
 @pytest.mark.parametrize(
@@ -78,6 +82,6 @@ def test_what_cannot_be_used_is_named(settings: dict[str, str], told: str) -> No
 
 
 def test_an_operator_may_insist() -> None:
-    found = of(join="192.0.2.1:7400", overlay_listen="0.0.0.0:7400", overlay_insecure=True)
-    assert found is not None
-    assert found.certificates is None
+    result = of(join="192.0.2.1:7400", overlay_listen="0.0.0.0:7400", overlay_insecure=True)
+    assert result is not None
+    assert result.certificates is None

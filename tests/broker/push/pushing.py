@@ -66,11 +66,11 @@ async def subscribe(
     broker: Broker, key: str, url: str | None, query: str = "/*", secret: str | None = None
 ) -> StoredSubscription:
     kind = "pull" if url is None else "webhook"
-    (found,) = await broker.subscribe(
+    (result,) = await broker.subscribe(
         [NewSubscription(TENANT, key, query, delivery=DeliverySettings(kind, url, secret))]  # type: ignore[arg-type]
     )
-    assert isinstance(found, StoredSubscription), found
-    return found
+    assert isinstance(result, StoredSubscription), result
+    return result
 
 
 async def publish(broker: Broker, *bodies: str | bytes, source: str = "default") -> list[int]:
@@ -100,6 +100,6 @@ def errors(broker: Broker, subscription: StoredSubscription) -> list[ErrorRecord
 
 
 def now(broker: Broker, subscription: StoredSubscription) -> StoredSubscription:
-    found = broker.store.subscription(subscription.tenant_id, subscription.key)
-    assert found is not None
-    return found
+    result = broker.store.subscription(subscription.tenant_id, subscription.key)
+    assert result is not None
+    return result

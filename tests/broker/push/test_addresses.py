@@ -169,9 +169,9 @@ def test_the_connection_goes_to_the_address_that_was_judged() -> None:
 
 def test_redirects_are_judged_like_requests() -> None:
     def reply(got: Got) -> Reply:
-        places = {"/in": "http://127.0.0.2:1/", "/file": "file:///etc/passwd", "/ok": "/done", "/loop": "/loop"}
-        place = places.get(got.path)
-        return Reply(302, {"Location": place}) if place else Reply(body=b"done")
+        positions = {"/in": "http://127.0.0.2:1/", "/file": "file:///etc/passwd", "/ok": "/done", "/loop": "/loop"}
+        position = positions.get(got.path)
+        return Reply(302, {"Location": position}) if position else Reply(body=b"done")
 
     async def run() -> None:
         async with Receiver(reply) as receiver:
@@ -259,5 +259,5 @@ def test_tls_verifies_the_name_although_the_connection_goes_to_an_address(tmp_pa
 
 def test_logs_do_not_tell_addresses_of_feeds() -> None:
     path = Capabilities(bytes(32)).path(FeedName("subscriptions", 12, "k", 5))
-    told = without_secrets(f'GET {path} and "{path}"')
-    assert told == 'GET /feeds/.../subscriptions/k and "/feeds/.../subscriptions/k"'
+    reported = without_secrets(f'GET {path} and "{path}"')
+    assert reported == 'GET /feeds/.../subscriptions/k and "/feeds/.../subscriptions/k"'

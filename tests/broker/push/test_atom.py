@@ -58,8 +58,8 @@ def checked(feed: bytes) -> etree._Element:
 
 
 def link(root: etree._Element, relation: str) -> str | None:
-    found = root.find(f"{A}link[@rel='{relation}']")
-    return None if found is None else found.get("href")
+    result = root.find(f"{A}link[@rel='{relation}']")
+    return None if result is None else result.get("href")
 
 
 def contents(root: etree._Element) -> list[bytes]:
@@ -220,17 +220,17 @@ async def test_pages_hold_every_entry_once(broker: Broker) -> None:
         of_source = f"{await feed_url(client, 'gauges', 'sources')}?limit=5"
         for start, number in ((of_subscription, 24), (of_source, 23)):
             url: str | None = start
-            found: list[bytes] = []
+            results: list[bytes] = []
             pages = 0
             while url:
                 root = checked((await client.get(url)).content)
                 assert link(root, "self") == url
                 assert link(root, "first") == start
-                found += contents(root)
+                results += contents(root)
                 url = link(root, "next")
                 pages += 1
-            assert len(found) == len(set(found)) == number
-            assert found[-1] == b"<a>0</a>"
+            assert len(results) == len(set(results)) == number
+            assert results[-1] == b"<a>0</a>"
             assert pages == 5
         assert (await client.get(of_source.replace("limit=5", "limit=0"))).status_code == 422
 
@@ -250,6 +250,6 @@ async def test_state_does_not_matter_to_a_feed(broker: Broker) -> None:
         subscription = await subscribe(broker, "k", None)
         await publish(broker, "<a/>")
         await broker.set_state(subscription, SubscriptionState.PAUSED)
-        await broker.acknowledge_up_to(subscription.lane_id, 10)
+        await broker.acknowledge_up_to(subscription.queue_id, 10)
         assert now(broker, subscription).state is SubscriptionState.PAUSED
         assert len(contents(checked((await client.get(await feed_url(client, "k"))).content))) == 1

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _attentive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sources that are registered are seen soon; the API tells at once, these tests do not."""
-    monkeypatch.setattr(schedule, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(schedule, "_CHECK_SECONDS", 0.05)
 
 
 def rss(*names: str) -> bytes:
@@ -73,9 +73,9 @@ async def register(
 
 
 def source(broker: Broker, name: str = "feed") -> Source:
-    found = broker.store.source(TENANT, name)
-    assert found is not None
-    return found
+    result = broker.store.source(TENANT, name)
+    assert result is not None
+    return result
 
 
 def state(broker: Broker) -> dict[str, Any]:
@@ -109,7 +109,7 @@ async def test_new_entries_are_published_once_oldest_first(broker: Broker) -> No
         assert site.server.got[-1].headers["accept-encoding"] == "gzip"
         site.body = rss("3", "2", "1")
         await until(lambda: len(ids(broker)) == 3)
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 1)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 1)
         site.body = rss("4")
         await until(lambda: len(ids(broker)) == 4)
         site.body = rss("4", "3", "2", "1")
@@ -384,7 +384,7 @@ async def test_random_feeds_lose_nothing_and_double_nothing(broker: Broker) -> N
 async def test_sources_are_polled_as_soon_as_they_are_registered(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "_LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(schedule, "_CHECK_SECONDS", 3_600.0)
     site = Site(rss("1"))
     async with site.server, running(broker) as outward, client_of(broker, outward) as client:
         body = {"kind": "rss", "url": site.server.url, "interval": 3_600}

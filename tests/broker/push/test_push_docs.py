@@ -28,9 +28,9 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as result:
+        result.bind(("127.0.0.1", 0))
+        return int(result.getsockname()[1])
 
 
 @pytest.fixture
@@ -38,16 +38,16 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A broker, and what a shell has to know to use it; all that was started is ended."""
     port = free_port()
     path = os.pathsep.join([str(REPOSITORY / "python"), os.environ.get("PYTHONPATH", "")])
-    known = {**os.environ, "PYTHONPATH": path, "NO_PROXY": "*", "no_proxy": "*", "PORT": str(port)}
+    existing = {**os.environ, "PYTHONPATH": path, "NO_PROXY": "*", "no_proxy": "*", "PORT": str(port)}
     command = [sys.executable, "-m", "twigcast", "serve", "--store", "store", "--port", str(port)]
     command += ["--token-file", "token", "--set", "allow_private_urls=true"]
     log = tmp_path / "log"
     with log.open("wb") as output:
-        broker = subprocess.Popen(command, cwd=tmp_path, env=known, stdout=output, stderr=output)
+        broker = subprocess.Popen(command, cwd=tmp_path, env=existing, stdout=output, stderr=output)
         try:
             _wait_for(broker, port, log)
-            known["TOKEN"] = (tmp_path / "token").read_text().strip()
-            yield known
+            existing["TOKEN"] = (tmp_path / "token").read_text().strip()
+            yield existing
         finally:
             broker.send_signal(signal.SIGTERM)
             broker.wait(20)
@@ -90,6 +90,8 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path, envir
     )
     assert done.returncode == 0, done.stderr
     assert expected
-    for number, wanted in expected.items():
-        found = (tmp_path / f"out{number}.txt").read_text(encoding="utf-8")
-        assert doctest.OutputChecker().check_output(wanted, found, OPTIONS), f"expected:\n{wanted}\nfound:\n{found}"
+    for number, requested in expected.items():
+        result = (tmp_path / f"out{number}.txt").read_text(encoding="utf-8")
+        assert doctest.OutputChecker().check_output(requested, result, OPTIONS), (
+            f"expected:\n{requested}\nfound:\n{result}"
+        )

@@ -56,7 +56,7 @@ async def test_deliveries_arrive_in_order_with_what_identifies_them(broker: Brok
         assert not verify("other", stamp, got.body, signature)
         assert not verify("s3cret", str(int(stamp) - 1), got.body, signature)
         assert not verify("s3cret", "10", got.body, sign("s3cret", 10, got.body))
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
 
 
 async def test_rewritten_results_say_whether_they_are_documents(broker: Broker) -> None:
@@ -65,10 +65,10 @@ async def test_rewritten_results_say_whether_they_are_documents(broker: Broker) 
         await subscribe(broker, "many", f"{receiver.url}/many", "for $b in /a/b return <c>{$b}</c>")
         await publish(broker, "<a><b>1</b><b>2</b></a>")
         await receiver.count(2)
-        found = {got.path: (got.headers["content-type"], got.body) for got in receiver.got}
-        assert found["/one"] == ("application/xml", b"<c><b>1</b></c>")
-        assert found["/many"][0] == "application/xml-external-parsed-entity"
-        assert found["/many"][1] == b"<c><b>1</b></c><c><b>2</b></c>"
+        results = {got.path: (got.headers["content-type"], got.body) for got in receiver.got}
+        assert results["/one"] == ("application/xml", b"<c><b>1</b></c>")
+        assert results["/many"][0] == "application/xml-external-parsed-entity"
+        assert results["/many"][1] == b"<c><b>1</b></c><c><b>2</b></c>"
 
 
 @pytest.mark.parametrize("fault", [500, 404, 302, DROP, HANG])
@@ -102,20 +102,20 @@ async def test_b03_what_fails_to_the_end_becomes_a_dead_letter_and_the_lane_goes
         seqs = await publish(broker, "<a>1</a>", "<a>2</a>", "<a>3</a>", "<a>4</a>")
         await receiver.count(8)
         assert messages(receiver) == [b"<a>1</a>"] * 3 + [b"<a>2</a>"] + [b"<a>3</a>"] * 3 + [b"<a>4</a>"]
-        found = sorted(letters(broker), key=lambda letter: letter.seq)
-        assert [(letter.seq, letter.body, letter.attempts) for letter in found] == [
+        results = sorted(letters(broker), key=lambda letter: letter.seq)
+        assert [(letter.seq, letter.body, letter.attempts) for letter in results] == [
             (seqs[0], b"<a>1</a>", 3),
             (seqs[2], b"<a>3</a>", 3),
         ]
-        assert all("503" in letter.reason for letter in found)
+        assert all("503" in letter.reason for letter in results)
         assert now(broker, subscription).state is SubscriptionState.ACTIVE
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         # Retried when its owner asks, while the endpoint is still down, and when it is back.
-        await broker.revive([found[0].id])
+        await broker.redrive([results[0].id])
         await receiver.count(9)
         await until(lambda: len(letters(broker)) == 2)
         bad.clear()
-        await broker.revive([letter.id for letter in letters(broker)])
+        await broker.redrive([letter.id for letter in letters(broker)])
         await receiver.count(11)
         assert sorted(messages(receiver)[9:]) == [b"<a>1</a>", b"<a>3</a>"]
         assert receiver.got[-1].headers["twigcast-redelivered"] == "true"
@@ -169,8 +169,8 @@ async def test_attempts_count_over_restarts_until_the_dead_letter(open_broker: O
         # The next delivery has all its attempts, and what succeeds leaves nothing behind.
         receiver.reply = answers(200)
         async with running(broker):
-            await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
-            await until(lambda: broker.store.attempts(subscription.lane_id) is None)
+            await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
+            await until(lambda: broker.store.attempts(subscription.queue_id) is None)
         assert len(letters(broker)) == 1
 
 
@@ -215,7 +215,7 @@ async def test_paused_waits_and_a_new_url_is_used_at_once(broker: Broker) -> Non
         await broker.replace(subscription, query="/*", namespaces={}, dialect="xpath", delivery=delivery)
         await good.count(1, seconds=2)
         assert good.got[0].headers["twigcast-redelivered"] == "true"
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         await broker.unsubscribe(now(broker, subscription))
         await publish(broker, "<a>2</a>")
         await asyncio.sleep(0.05)
@@ -333,7 +333,7 @@ async def test_concurrency_is_bounded_in_all(broker: Broker) -> None:
         await until(watch)
         assert most <= 3
         assert one.active_most <= 2
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
 
 
 async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Broker) -> None:
@@ -372,13 +372,13 @@ async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: Broker)
     async with Receiver() as receiver, running(broker) as outward:
         for number in range(300):
             await subscribe(broker, f"k{number}", receiver.url, f"/never{number}")
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
         tasks = len(asyncio.all_tasks())
         await subscribe(broker, "one", receiver.url, "/a")
         await publish(broker, "<a/>")
         await receiver.count(1)
         assert len(asyncio.all_tasks()) <= tasks + 5
-        await until(lambda: outward.pusher.busy_lanes == 0)
+        await until(lambda: outward.pusher.busy_queues == 0)
 
 
 @both_stores
@@ -400,9 +400,9 @@ async def test_random_faults_lose_nothing_and_keep_the_order(broker: Broker) -> 
             await subscribe(broker, key, receiver.url)
         bodies = [f"<a>{number}</a>" for number in range(25)]
         await publish(broker, *bodies)
-        await until(lambda: all(len(found) == 25 for found in done.values()), seconds=20)
-        wanted = [body.encode() for body in bodies]
-        assert all(found == wanted for found in done.values())
+        await until(lambda: all(len(results) == 25 for results in done.values()), seconds=20)
+        requested = [body.encode() for body in bodies]
+        assert all(result == requested for result in done.values())
         assert letters(broker) == []
 
 
@@ -443,7 +443,7 @@ async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: Broker
             for number in range(2_000)
         ]
         await broker.subscribe(new)
-        assert outward.pusher.busy_lanes == 0
+        assert outward.pusher.busy_queues == 0
         await publish(broker, "<a1999/>")
         await receiver.count(1)
         # Pulled first, then pushed: what was pending is found.
@@ -460,12 +460,12 @@ async def test_dead_letters_that_cannot_be_tried_again_stay(broker: Broker) -> N
         await publish(broker, "<a/>")
         await until(lambda: len(letters(broker)) == 1)
         await broker.set_state(subscription, SubscriptionState.PAUSED)
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await until(lambda: [letter.reason for letter in letters(broker)] == ["its subscription is paused"])
         await broker.set_state(now(broker, subscription), SubscriptionState.ACTIVE)
         await broker.replace(
             now(broker, subscription), query="/*", namespaces={}, dialect="xpath", delivery=DeliverySettings()
         )
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await until(lambda: "not pushed any more" in str([letter.reason for letter in letters(broker)]))
         assert len(receiver.got) == 1

@@ -112,8 +112,8 @@ async def test_a_request_that_was_accepted_is_verified_after_a_restart(open_brok
         assert len(broker.store.websub_requests()) == 1
         async with running(broker):
             await until(lambda: broker.store.websub_requests() == [])
-            (found,) = broker.store.all_subscriptions(pushed_only=True)
-            assert (found.delivery.topic, found.delivery.url, found.delivery.secret) == (s.topic, s.url, "s3cret")
+            (result,) = broker.store.all_subscriptions(pushed_only=True)
+            assert (result.delivery.topic, result.delivery.url, result.delivery.secret) == (s.topic, s.url, "s3cret")
             assert len(callback.asked("subscribe")) == 2
         # What was carried out is not carried out again.
         broker = await open_broker()
@@ -158,9 +158,9 @@ async def test_the_topic_of_a_source_stores_deliveries_of_that_source_only(broke
 
 async def test_discovery_subscription_distribution_and_its_end(broker: Broker) -> None:
     async with scene(broker) as s:
-        found = await s.client.get(s.topic)
-        assert 'rel="hub"' in found.headers["link"]
-        assert f'<{s.topic}>; rel="self"' in found.headers["link"]
+        result = await s.client.get(s.topic)
+        assert 'rel="hub"' in result.headers["link"]
+        assert f'<{s.topic}>; rel="self"' in result.headers["link"]
         subscription = await s.subscribed(lease_seconds="3600", secret="s3cret")
         (asked,) = s.callback.asked("subscribe")
         assert asked.path == "/cb"
@@ -289,15 +289,15 @@ async def test_a_renewal_that_comes_as_the_lease_ends_subscribes_anew(
         await s.subscribed()
         replace = broker.replace
 
-        async def too_late(known: StoredSubscription, **settings: Any) -> StoredSubscription:
+        async def too_late(existing: StoredSubscription, **settings: Any) -> StoredSubscription:
             monkeypatch.undo()
-            await broker.unsubscribe(known)
-            return await replace(known, **settings)
+            await broker.unsubscribe(existing)
+            return await replace(existing, **settings)
 
         (before,) = s.subscriptions()
         monkeypatch.setattr(broker, "replace", too_late)
         await s.ask("subscribe")
-        await until(lambda: [found.id for found in s.subscriptions() if found.id != before.id] != [])
+        await until(lambda: [result.id for result in s.subscriptions() if result.id != before.id] != [])
         assert s.callback.asked("denied") == []
 
 
@@ -344,7 +344,7 @@ async def test_b03_failing_deliveries_do_not_end_a_subscription(broker: Broker) 
         s.callback.status = 204
         await publish(broker, "<a>2</a>")
         await s.callback.server.wait(lambda _: b'<a xmlns="">2</a>' in s.callback.content[-1].body)
-        await broker.revive([letters(broker)[0].id])
+        await broker.redrive([letters(broker)[0].id])
         await s.callback.server.wait(lambda _: b'<a xmlns="">1</a>' in s.callback.content[-1].body)
         await until(lambda: letters(broker) == [])
         s.callback.status = 410
@@ -420,7 +420,7 @@ async def test_the_topic_of_a_source_has_its_messages_only(broker: Broker) -> No
         await publish(broker, "<a>other</a>", source="other")
         await publish(broker, "<a>2</a>", source="gauges")
         await s.callback.server.wait(lambda _: sum(len(contents(checked(g.body))) for g in s.callback.content) == 2)
-        await until(lambda: broker.store.pending_count(subscription.lane_id) == 0)
+        await until(lambda: broker.store.pending_count(subscription.queue_id) == 0)
         assert all(b"other" not in got.body for got in s.callback.content)
 
 

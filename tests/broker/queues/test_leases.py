@@ -32,19 +32,19 @@ def test_a_lease_that_ends_brings_the_delivery_back_marked(store: Store) -> None
         async with running(store) as broker:
             clock = with_clock(broker)
             subscription = await subscribe(broker, "k", "//a")
-            lane = subscription.lane_id
+            queue = subscription.queue_id
             await publish(broker, "<a>1</a>", "<a>2</a>")
-            (first,) = await broker.pull(lane, limit=1, wait=0, visibility=30)
+            (first,) = await broker.pull(queue, limit=1, wait=0, visibility=30)
             assert not first.redelivered
-            assert await broker.pull(lane, limit=5, wait=0, visibility=30) == []
+            assert await broker.pull(queue, limit=5, wait=0, visibility=30) == []
             clock.now += 29.9
-            assert await broker.pull(lane, limit=5, wait=0, visibility=30) == []
+            assert await broker.pull(queue, limit=5, wait=0, visibility=30) == []
             clock.now += 0.2
-            again = await broker.pull(lane, limit=5, wait=0, visibility=30)
+            again = await broker.pull(queue, limit=5, wait=0, visibility=30)
             assert [(d.id.seq, d.redelivered) for d in again] == [(1, True), (2, False)]
-            await broker.acknowledge(lane, [d.id for d in again])
-            assert await broker.pull(lane, limit=5, wait=0, visibility=30) == []
-            assert broker._leases.of(lane) is None or broker._leases.of(lane).idle  # type: ignore[union-attr]
+            await broker.acknowledge(queue, [d.id for d in again])
+            assert await broker.pull(queue, limit=5, wait=0, visibility=30) == []
+            assert broker._leases.of(queue) is None or broker._leases.of(queue).idle  # type: ignore[union-attr]
 
     run(play())
 
@@ -54,11 +54,11 @@ def test_a_step_of_the_system_clock_ends_no_lease(store: Store, monkeypatch: obj
         async with running(store) as broker:
             subscription = await subscribe(broker, "k", "//a")
             await publish(broker, "<a/>")
-            assert len(await broker.pull(subscription.lane_id, limit=1, wait=0, visibility=3_600)) == 1
+            assert len(await broker.pull(subscription.queue_id, limit=1, wait=0, visibility=3_600)) == 1
             now = time.time
             for step in (-86_400.0, 86_400.0):
                 monkeypatch.setattr(time, "time", lambda step=step: now() + step)  # type: ignore[attr-defined]
-                assert await broker.pull(subscription.lane_id, limit=1, wait=0, visibility=1) == []
+                assert await broker.pull(subscription.queue_id, limit=1, wait=0, visibility=1) == []
                 await publish(broker, "<a/>")
 
     run(play())
@@ -70,11 +70,11 @@ def test_a_subscription_waits_for_what_it_has_leased_and_others_do_not(store: St
             left = await subscribe(broker, "left", "//a", subscriber="team")
             await subscribe(broker, "right", "//b", subscriber="team")
             await publish(broker, "<a/>", "<b/>", "<a/>", "<b/>")
-            (first,) = await broker.pull(left.lane_id, limit=1, wait=0, visibility=30)
-            others = await broker.pull(left.lane_id, limit=10, wait=0, visibility=30)
+            (first,) = await broker.pull(left.queue_id, limit=1, wait=0, visibility=30)
+            others = await broker.pull(left.queue_id, limit=10, wait=0, visibility=30)
             assert [(d.key, d.id.seq) for d in others] == [("right", 2), ("right", 4)]
-            await broker.acknowledge(left.lane_id, [first.id])
-            assert [d.id.seq for d in await broker.pull(left.lane_id, limit=10, wait=0, visibility=30)] == [3]
+            await broker.acknowledge(left.queue_id, [first.id])
+            assert [d.id.seq for d in await broker.pull(left.queue_id, limit=10, wait=0, visibility=30)] == [3]
 
     run(play())
 
@@ -83,16 +83,16 @@ def test_giving_back_with_a_delay_holds_up_the_subscription(store: Store) -> Non
     async def play() -> None:
         async with running(store) as broker:
             clock = with_clock(broker)
-            lane = (await subscribe(broker, "k", "//a")).lane_id
+            queue = (await subscribe(broker, "k", "//a")).queue_id
             await publish(broker, "<a/>", "<a/>")
-            (first,) = await broker.pull(lane, limit=1, wait=0, visibility=30)
-            await broker.release(lane, [first.id], delay=5)
-            assert await broker.pull(lane, limit=5, wait=0, visibility=30) == []
+            (first,) = await broker.pull(queue, limit=1, wait=0, visibility=30)
+            await broker.release(queue, [first.id], delay=5)
+            assert await broker.pull(queue, limit=5, wait=0, visibility=30) == []
             clock.now += 5.1
-            again = await broker.pull(lane, limit=5, wait=0, visibility=30)
+            again = await broker.pull(queue, limit=5, wait=0, visibility=30)
             assert [(d.id.seq, d.redelivered) for d in again] == [(1, True), (2, False)]
-            await broker.release(lane, [d.id for d in again])
-            assert len(await broker.pull(lane, limit=5, wait=0, visibility=30)) == 2
+            await broker.release(queue, [d.id for d in again])
+            assert len(await broker.pull(queue, limit=5, wait=0, visibility=30)) == 2
 
     run(play())
 
@@ -100,8 +100,8 @@ def test_giving_back_with_a_delay_holds_up_the_subscription(store: Store) -> Non
 def test_a_pull_waits_for_the_first_delivery(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            lane = (await subscribe(broker, "k", "//a")).lane_id
-            waiting = [asyncio.create_task(broker.pull(lane, limit=1, wait=20, visibility=30)) for _ in range(2)]
+            queue = (await subscribe(broker, "k", "//a")).queue_id
+            waiting = [asyncio.create_task(broker.pull(queue, limit=1, wait=20, visibility=30)) for _ in range(2)]
             await asyncio.sleep(0.05)
             began = time.monotonic()
             await publish(broker, "<a/>")
@@ -111,11 +111,11 @@ def test_a_pull_waits_for_the_first_delivery(store: Store) -> None:
             assert len(rest) == 1
             # The other gets the next one, once the first is acknowledged.
             await publish(broker, "<a/>")
-            await broker.acknowledge(lane, [got.id])
+            await broker.acknowledge(queue, [got.id])
             (other,) = await next(iter(rest))
             assert other.id > got.id
             began = time.monotonic()
-            assert await broker.pull(lane, limit=1, wait=0.2, visibility=30) == []
+            assert await broker.pull(queue, limit=1, wait=0.2, visibility=30) == []
             assert 0.15 < time.monotonic() - began < 5
 
     run(play())
@@ -124,10 +124,10 @@ def test_a_pull_waits_for_the_first_delivery(store: Store) -> None:
 def test_a_waiting_pull_gets_what_another_consumer_lets_lie(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            lane = (await subscribe(broker, "k", "//a")).lane_id
+            queue = (await subscribe(broker, "k", "//a")).queue_id
             await publish(broker, "<a/>")
-            assert len(await broker.pull(lane, limit=1, wait=0, visibility=0.3)) == 1
-            (again,) = await broker.pull(lane, limit=1, wait=20, visibility=30)
+            assert len(await broker.pull(queue, limit=1, wait=0, visibility=0.3)) == 1
+            (again,) = await broker.pull(queue, limit=1, wait=20, visibility=30)
             assert again.redelivered
 
     run(play())
@@ -136,14 +136,14 @@ def test_a_waiting_pull_gets_what_another_consumer_lets_lie(store: Store) -> Non
 def test_a_pull_that_is_cancelled_leases_nothing(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
-            lane = (await subscribe(broker, "k", "//a")).lane_id
-            pull = asyncio.create_task(broker.pull(lane, limit=1, wait=20, visibility=300))
+            queue = (await subscribe(broker, "k", "//a")).queue_id
+            pull = asyncio.create_task(broker.pull(queue, limit=1, wait=20, visibility=300))
             await asyncio.sleep(0.05)
             pull.cancel()
             await asyncio.gather(pull, return_exceptions=True)
             await publish(broker, "<a/>")
-            assert len(await drain(broker, lane)) == 1
-            assert not broker._lanes.readers
+            assert len(await drain(broker, queue)) == 1
+            assert not broker._queues.readers
 
     run(play())
 
@@ -154,9 +154,9 @@ def test_deleting_a_subscription_frees_what_it_has_leased(store: Store) -> None:
             left = await subscribe(broker, "left", "//a", subscriber="team")
             await subscribe(broker, "right", "//a", subscriber="team")
             await publish(broker, "<a/>")
-            assert len(await broker.pull(left.lane_id, limit=5, wait=0, visibility=300)) == 2
+            assert len(await broker.pull(left.queue_id, limit=5, wait=0, visibility=300)) == 2
             await broker.unsubscribe(left)
-            table = broker._leases.of(left.lane_id)
+            table = broker._leases.of(left.queue_id)
             assert table is not None
             assert len(table) == 1
             assert store.subscription(TENANT, "left") is None
@@ -167,13 +167,13 @@ def test_deleting_a_subscription_frees_what_it_has_leased(store: Store) -> None:
 def test_an_acknowledged_delivery_that_a_reading_still_finds_is_not_leased() -> None:
     table = QueueLeases(Clock())
     message = StoredMessage(1, 1, "s", "m", 0.0, b"<a/>")
-    found = [QueuedDelivery(DeliveryId(1, number), 1, "k", message) for number in (1, 2)]
+    results = [QueuedDelivery(DeliveryId(1, number), 1, "k", message) for number in (1, 2)]
 
     async def play() -> None:
         async with table.reading:
             table.begin_reading()
             table.settle([DeliveryId(1, 1)])
-            assert [d.id.subscription_id for d in table.lease(found, 10)] == [2]
+            assert [d.id.subscription_id for d in table.lease(results, 10)] == [2]
 
     run(play())
     assert table.blocked == {2}

@@ -31,20 +31,20 @@ class FakeStore:
 
     async def read(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
         after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> list[QueuedDelivery]:
-        assert lane_id == LANE
+        assert queue_id == LANE
         self.reads += 1
         await pause(self.random)
         start = DeliveryId(-1, -1) if after is None else DeliveryId(after.seq, after.subscription_id)
-        found = [delivery for delivery in self.committed if delivery.id > start][:limit]
+        result = [delivery for delivery in self.committed if delivery.id > start][:limit]
         await pause(self.random, longest=60)
-        return found
+        return result
 
 
 async def pause(source: random.Random, longest: int = 9) -> None:
@@ -65,12 +65,12 @@ class Scene:
         self.store = FakeStore(self.random)
         self.metrics = Metrics()
         small = {"listener_deliveries_max": 4, "listener_bytes_max": 200, "read_deliveries_max": 3}
-        self.lanes = LiveQueues(self.store.read, HubOptions(**{**small, **options}), self.metrics)  # type: ignore[arg-type]
+        self.queues = LiveQueues(self.store.read, HubOptions(**{**small, **options}), self.metrics)  # type: ignore[arg-type]
         self.seq = 0
         self.taken_at_once = 0
 
     def listener(self, after: QueuePosition | None = None) -> QueueCursor:
-        return QueueCursor(self.lanes, LANE, after, lambda _, deliveries: deliveries)
+        return QueueCursor(self.queues, LANE, after, lambda _, deliveries: deliveries)
 
     def commit(self) -> list[QueuedDelivery]:
         group = []
@@ -86,30 +86,30 @@ class Scene:
         for _ in range(groups):
             group = self.commit()
             await pause(self.random)
-            read = LANE in self.lanes.readers
+            read = LANE in self.queues.readers
             await pause(self.random)
-            self.lanes.last_seq = self.seq
+            self.queues.last_seq = self.seq
             if self.random.random() < 0.05:
-                self.lanes.all_miss()
+                self.queues.all_miss()
             elif read:
                 too_many = group[-1].id if self.random.random() < 0.1 else None
-                self.lanes.hand_over(LANE, group, too_many)
+                self.queues.hand_over(LANE, group, too_many)
             await pause(self.random)
 
-    async def listen(self, after: QueuePosition | None, got: list[QueuedDelivery], at_once: float = 0.0) -> None:
-        """Listen, taking at once what comes as often as ``at_once`` says, unless something is being handed out."""
+    async def listen(self, after: QueuePosition | None, got: list[QueuedDelivery], offer: float = 0.0) -> None:
+        """Listen, taking at once what comes as often as ``offer`` says, unless something is being handed out."""
         taking = False
 
         def take(group: Sequence[QueuedDelivery]) -> bool:
             assert group
             assert not taking, "what was handed out before is not done with"
-            if self.random.random() >= at_once:
+            if self.random.random() >= offer:
                 return False
             got.extend(group)
             self.taken_at_once += len(group)
             return True
 
-        listener = QueueCursor(self.lanes, LANE, after, lambda _, deliveries: deliveries, take)
+        listener = QueueCursor(self.queues, LANE, after, lambda _, deliveries: deliveries, take)
         async for group in listener.groups():
             taking = True
             assert group
@@ -119,16 +119,16 @@ class Scene:
             await pause(self.random)
             taking = False
 
-    async def settled(self, got: list[list[QueuedDelivery]], wanted: int) -> None:
+    async def settled(self, got: list[list[QueuedDelivery]], requested: int) -> None:
         for _ in range(3_000):
-            if all(len(one) >= wanted for one in got):
+            if all(len(one) >= requested for one in got):
                 break
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("at_once", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("offer", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
+def test_no_gap_and_no_double(seed: int, offer: float) -> None:
     scene = Scene(seed, listeners_bytes_max=400)
 
     async def play() -> None:
@@ -138,41 +138,41 @@ def test_no_gap_and_no_double(seed: int, at_once: float) -> None:
         writer = asyncio.create_task(scene.write(15))
         for one, start in zip(got, starts, strict=True):
             await pause(scene.random)
-            tasks.append(asyncio.create_task(scene.listen(QueuePosition(start), one, at_once)))
+            tasks.append(asyncio.create_task(scene.listen(QueuePosition(start), one, offer)))
         await writer
         for one, start in zip(got, starts, strict=True):
-            wanted = [d.id for d in scene.store.committed if d.id.seq > start]
-            await scene.settled([one], len(wanted))
-            assert [d.id for d in one] == wanted
-        scene.lanes.close_all()
+            requested = [d.id for d in scene.store.committed if d.id.seq > start]
+            await scene.settled([one], len(requested))
+            assert [d.id for d in one] == requested
+        scene.queues.close_all()
         await asyncio.gather(*tasks)
 
     run(play(), 20)
-    assert scene.lanes.buffered_bytes == 0
+    assert scene.queues.buffered_bytes == 0
     assert scene.metrics.listeners == scene.metrics.listeners_behind == 0
-    assert not scene.lanes.readers
+    assert not scene.queues.readers
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_a_listener_that_has_caught_up_does_not_read_the_store(at_once: bool) -> None:
+@pytest.mark.parametrize("offer", [False, True])
+def test_a_listener_that_has_caught_up_does_not_read_the_store(offer: bool) -> None:
     scene = Scene(1)
 
     async def play() -> None:
         got: list[QueuedDelivery] = []
-        task = asyncio.create_task(scene.listen(None, got, float(at_once)))
+        task = asyncio.create_task(scene.listen(None, got, float(offer)))
         for _ in range(50):
             await asyncio.sleep(0)
         before = scene.store.reads
         for number in range(1, 200):
             scene.store.committed.append(delivery(number))
-            scene.lanes.hand_over(LANE, [scene.store.committed[-1]], None)
+            scene.queues.hand_over(LANE, [scene.store.committed[-1]], None)
             await scene.settled([got], number)
         assert len(got) == 199
-        assert (scene.taken_at_once > 190) == at_once
+        assert (scene.taken_at_once > 190) == offer
         assert scene.metrics.streamed == 199
-        assert scene.lanes.streamed(LANE) == got[-1].id
+        assert scene.queues.streamed(LANE) == got[-1].id
         assert scene.store.reads == before
-        scene.lanes.close_all()
+        scene.queues.close_all()
         await task
 
     run(play(), 20)
@@ -187,13 +187,13 @@ def test_missing_something_costs_a_bounded_number_of_readings() -> None:
         for _ in range(50):
             await asyncio.sleep(0)
         before = scene.store.reads
-        scene.lanes.last_seq = 1_000
-        scene.lanes.all_miss()
+        scene.queues.last_seq = 1_000
+        scene.queues.all_miss()
         for _ in range(500):
             await asyncio.sleep(0)
         assert before < scene.store.reads <= before + 2
         assert scene.metrics.listeners_behind == 0
-        scene.lanes.close_all()
+        scene.queues.close_all()
         await task
 
     run(play(), 20)
@@ -208,14 +208,14 @@ def test_what_waits_for_a_listener_that_does_not_read_is_bounded() -> None:
         assert [d.id.seq for d in await anext(stream)] == [1]
         for seq in range(2, 500):
             scene.store.committed.append(delivery(seq, size=30))
-            scene.lanes.hand_over(LANE, [scene.store.committed[-1]], None)
-            assert scene.lanes.buffered_bytes <= 1_000
+            scene.queues.hand_over(LANE, [scene.store.committed[-1]], None)
+            assert scene.queues.buffered_bytes <= 1_000
         got: list[int] = []
         while len(got) < 498:
             got += [d.id.seq for d in await anext(stream)]
         assert got == list(range(2, 500))
         await stream.aclose()
-        assert scene.lanes.buffered_bytes == 0
+        assert scene.queues.buffered_bytes == 0
 
     run(play(), 20)
 
@@ -224,22 +224,22 @@ def test_above_the_ceiling_nothing_is_handed_out() -> None:
     scene = Scene(4)
 
     async def play() -> None:
-        scene.lanes.set_ceiling(LANE, 5)
+        scene.queues.set_ceiling(LANE, 5)
         scene.store.committed += [delivery(seq) for seq in (2, 4, 8, 9)]
         got: list[QueuedDelivery] = []
         task = asyncio.create_task(scene.listen(None, got))
         await scene.settled([got], 3)
         assert [d.id.seq for d in got] == [2, 4]
         scene.store.committed.insert(2, delivery(6))
-        scene.lanes.hand_over(LANE, [delivery(10)], None)
+        scene.queues.hand_over(LANE, [delivery(10)], None)
         scene.store.committed.append(delivery(10))
-        scene.lanes.set_ceiling(LANE, 7)
+        scene.queues.set_ceiling(LANE, 7)
         await scene.settled([got], 4)
         assert [d.id.seq for d in got] == [2, 4, 6]
-        scene.lanes.set_ceiling(LANE, None)
+        scene.queues.set_ceiling(LANE, None)
         await scene.settled([got], 6)
         assert [d.id.seq for d in got] == [2, 4, 6, 8, 9, 10]
-        scene.lanes.close_all()
+        scene.queues.close_all()
         await task
 
     run(play(), 20)
@@ -253,17 +253,17 @@ def test_what_is_dropped_while_the_store_says_that_there_is_nothing() -> None:
         got: list[QueuedDelivery] = []
 
         async def read_slowly(*args: int, **settings: int) -> list[QueuedDelivery]:
-            found = await read(*args, **settings)  # type: ignore[arg-type]
+            result = await read(*args, **settings)  # type: ignore[arg-type]
             if not scene.store.committed:
                 scene.store.committed += [delivery(seq) for seq in range(1, 10)]
-                scene.lanes.hand_over(LANE, scene.store.committed, None)
-            return found
+                scene.queues.hand_over(LANE, scene.store.committed, None)
+            return result
 
-        scene.lanes.read = read_slowly  # type: ignore[assignment]
+        scene.queues.read = read_slowly  # type: ignore[assignment]
         task = asyncio.create_task(scene.listen(None, got))
         await scene.settled([got], 9)
         assert [d.id.seq for d in got] == list(range(1, 10))
-        scene.lanes.close_all()
+        scene.queues.close_all()
         await task
 
     run(play(), 20)

@@ -30,7 +30,7 @@ def deliver(
     """Store a delivery of each message for each subscription."""
     with store.transaction() as transaction:
         transaction.add_deliveries(
-            NewDelivery(s.lane_id, message.seq, s.id, payload) for message in messages for s in subscriptions
+            NewDelivery(s.queue_id, message.seq, s.id, payload) for message in messages for s in subscriptions
         )
 
 

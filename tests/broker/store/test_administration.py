@@ -49,15 +49,15 @@ def test_tokens(store: SqlStore) -> None:
 
 def test_sources(store: SqlStore) -> None:
     with store.transaction() as transaction:
-        made = transaction.put_source(
+        created = transaction.put_source(
             1, "news", kind="rss", url="http://x/feed", interval=60, dtd="<!ELEMENT a ANY>", paused=False
         )
-        transaction.set_source_state(made.id, {"etag": "é", "failures": 2})
+        transaction.set_source_state(created.id, {"etag": "é", "failures": 2})
         with pytest.raises(NotFound):
             transaction.set_source_state(99, {})
     with store.transaction() as transaction:
         changed = transaction.put_source(1, "news", kind="atom", url=None, interval=1.5, dtd=None, paused=True)
-    assert changed.id == made.id
+    assert changed.id == created.id
     assert store.source(1, "news") == changed
     assert (changed.kind, changed.url, changed.interval, changed.dtd, changed.paused, dict(changed.state)) == (
         "atom",
@@ -70,9 +70,9 @@ def test_sources(store: SqlStore) -> None:
     assert store.sources() == store.sources(1) == [changed]
     assert (store.sources(2), store.source(2, "news")) == ([], None)
     with store.transaction() as transaction:
-        transaction.delete_source(made.id)
+        transaction.delete_source(created.id)
         with pytest.raises(NotFound):
-            transaction.delete_source(made.id)
+            transaction.delete_source(created.id)
     assert store.sources() == []
 
 
@@ -82,7 +82,7 @@ def test_counts_of_a_tenant_and_of_all(store: SqlStore) -> None:
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
         transaction.add_rejected(Submission(other, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
-        transaction.acknowledge_up_to(one.lane_id, 1)
+        transaction.acknowledge_up_to(one.queue_id, 1)
     mine, others, everyone = store.statistics(1), store.statistics(other), store.statistics()
     assert (mine.messages, mine.rejected, mine.subscriptions, mine.lanes, mine.pending, mine.bytes) == (
         3,
@@ -111,4 +111,4 @@ def test_vacuum_gives_room_back(store: SqlStore) -> None:
     store.vacuum()
     assert store.statistics().bytes < full / 3
     deliver(store, publish(store, 1), [one])
-    assert store.pending_count(one.lane_id) == 1
+    assert store.pending_count(one.queue_id) == 1

@@ -34,6 +34,7 @@ KILLS = 5
 class TestKills:
     """All that was committed is there after kill -9, and nothing by halves."""
 
+    @pytest.mark.slow
     def test_kill_at_random_moments(self, store_address: str) -> None:
         seed = random.SystemRandom().randrange(1 << 32)
         print(f"seed {seed}")
@@ -69,13 +70,13 @@ class TestKills:
         for message in messages:
             groups[message.source] = groups.get(message.source, 0) + 1
         assert all(int(name.split("-")[1]) == count for name, count in groups.items())
-        lane = store.lane(1, "desk")
-        assert lane is not None
+        queue = store.queue(1, "desk")
+        assert queue is not None
         ((stored, distinct),) = store.rows("SELECT COUNT(*), COUNT(DISTINCT seq) FROM deliveries")
         assert (stored, distinct) == (2 * last, last)
         ((size,),) = store.rows("SELECT value FROM counters WHERE name = 'bytes'")
         assert size == sum(len(m.xml) for m in messages)
-        assert lane.acked <= last
+        assert queue.acked <= last
 
 
 def fill_up(store: SqlStore, transactions: int = 10_000) -> int:
@@ -102,7 +103,7 @@ def check_recovers(store: SqlStore, make_room: Callable[[], object]) -> None:
     make_room()
     assert [m.seq for m in publish(store, 10)] == list(range(stored + 1, stored + 11))
     deliver(store, messages[:1], [one])
-    assert store.pending_count(one.lane_id) == 1
+    assert store.pending_count(one.queue_id) == 1
 
 
 @contextmanager

@@ -35,34 +35,34 @@ def test_search_agrees_with_python(store: SqlStore) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     generator = random.Random(seed)
-    known = {
+    existing = {
         "".join(generator.choices("aB%_!'\\ ", k=5)): "".join(generator.choices("/[]=xX%_", k=6)) for _ in range(80)
     }
-    _add(store, known)
+    _add(store, existing)
     for _ in range(60):
         text = "".join(generator.choices("abBxX%_!'\\/", k=generator.randint(1, 3)))
-        wanted = sorted(k for k, q in known.items() if text.lower() in k.lower() or text.lower() in q.lower())
-        assert _keys(store, text) == wanted, text
+        requested = sorted(k for k, q in existing.items() if text.lower() in k.lower() or text.lower() in q.lower())
+        assert _keys(store, text) == requested, text
 
 
 @pytest.mark.parametrize("state", list(SubscriptionState))
 def test_subscriptions_of_a_state_are_listed_and_counted(store: SqlStore, state: SubscriptionState) -> None:
-    found = subscribe(store, "a", "b", "c", "d")
+    result = subscribe(store, "a", "b", "c", "d")
     with store.transaction() as transaction:
-        transaction.set_subscription_state(found[1].id, SubscriptionState.SUSPENDED, "too slow")
-        transaction.set_subscription_state(found[2].id, SubscriptionState.PAUSED, None)
-    wanted = {"active": ["a", "d"], "suspended": ["b"], "paused": ["c"]}[state.value]
-    assert [s.key for s in store.subscriptions(1, limit=9, state=state)] == wanted
-    assert store.subscription_count(1, state) == len(wanted)
+        transaction.set_subscription_state(result[1].id, SubscriptionState.SUSPENDED, "too slow")
+        transaction.set_subscription_state(result[2].id, SubscriptionState.PAUSED, None)
+    requested = {"active": ["a", "d"], "suspended": ["b"], "paused": ["c"]}[state.value]
+    assert [s.key for s in store.subscriptions(1, limit=9, state=state)] == requested
+    assert store.subscription_count(1, state) == len(requested)
     assert store.subscription_count(1) == 4
     assert store.subscription_count(2, state) == 0
 
 
 def test_a_message_knows_the_keys_that_took_it(store: SqlStore) -> None:
-    found = subscribe(store, "b", "a", "c")
+    result = subscribe(store, "b", "a", "c")
     first, second = publish(store, 2)
-    deliver(store, [first], found[:2])
-    deliver(store, [second], found[2:])
+    deliver(store, [first], result[:2])
+    deliver(store, [second], result[2:])
     assert store.keys_of_message(1, first.seq, 10) == ["a", "b"]
     assert store.keys_of_message(1, first.seq, 1) == ["a"]
     assert store.keys_of_message(1, second.seq, 10) == ["c"]

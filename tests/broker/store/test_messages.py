@@ -19,17 +19,17 @@ def test_a_message_comes_back_as_it_was(store: SqlStore) -> None:
         assert transaction.next_seq() == 1
         transaction.add_messages([message])
         assert transaction.next_seq() == 2
-    for found in (store.message(1, 1), store.message_by_id(1, "id \u2603"), *store.messages(1, limit=5)):
-        assert found is not None
-        assert (found.seq, found.tenant_id, found.source, found.message_id) == (1, 1, "feed \u2603", "id \u2603")
-        assert (found.received, bytes(found.xml), found.matches) == (12.5, body, 7)
+    for result in (store.message(1, 1), store.message_by_id(1, "id \u2603"), *store.messages(1, limit=5)):
+        assert result is not None
+        assert (result.seq, result.tenant_id, result.source, result.message_id) == (1, 1, "feed \u2603", "id \u2603")
+        assert (result.received, bytes(result.xml), result.matches) == (12.5, body, 7)
 
 
 def test_summaries_say_all_but_the_body(store: SqlStore) -> None:
     publish(store, 5, received=7.0, xml=b"<a>12345</a>", matches=3)
-    found = store.message_summaries(1, limit=2)
-    assert [one.seq for one in found] == [5, 4]
-    one = found[0]
+    results = store.message_summaries(1, limit=2)
+    assert [one.seq for one in results] == [5, 4]
+    one = results[0]
     assert (one.source, one.message_id, one.received, one.matches, one.size) == ("s", "m5", 7.0, 3, 12)
     assert [one.seq for one in store.message_summaries(1, after=1, up_to=3, limit=9)] == [3, 2]
     assert store.message_summaries(1, limit=9, source="another") == []
@@ -89,7 +89,7 @@ def test_known_messages_are_found_by_tenant_source_and_id(store: SqlStore) -> No
             ]
         )
     with store.transaction() as transaction:
-        known = transaction.known_messages(
+        existing = transaction.stored_messages(
             [
                 Submission(1, b"", "s", "a"),
                 Submission(1, b"", "s", "b"),
@@ -97,8 +97,8 @@ def test_known_messages_are_found_by_tenant_source_and_id(store: SqlStore) -> No
                 Submission(1, b"", "s", None),
             ]
         )
-    assert set(known) == {(1, "s", "a"), (other, "s", "b")}
-    assert (known[1, "s", "a"].seq, known[1, "s", "a"].matches, known[1, "s", "a"].xml) == (1, 3, b"")
+    assert set(existing) == {(1, "s", "a"), (other, "s", "b")}
+    assert (existing[1, "s", "a"].seq, existing[1, "s", "a"].matches, existing[1, "s", "a"].xml) == (1, 3, b"")
 
 
 def test_pages_of_messages(store: SqlStore) -> None:
@@ -118,12 +118,12 @@ def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
         for _ in range(5):
             transaction.add_rejected(Submission(1, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
         for message in store.messages(1, limit=5):
-            delivery = QueuedDelivery(DeliveryId(message.seq, one.id), one.lane_id, one.key, message)
-            transaction.bury([(delivery, 1, "r")], at=0.0)
+            delivery = QueuedDelivery(DeliveryId(message.seq, one.id), one.queue_id, one.key, message)
+            transaction.dead_letter([(delivery, 1, "r")], at=0.0)
     listed: list[Callable[..., list[int]]] = [
-        lambda **place: [m.id for m in store.rejected(1, limit=2, **place)],
-        lambda **place: [letter.id for letter in store.dead_letters(1, limit=2, **place)],
-        lambda **place: [letter.id for letter in store.dead_letters(1, limit=2, key="one", **place)],
+        lambda **position: [m.id for m in store.rejected(1, limit=2, **position)],
+        lambda **position: [letter.id for letter in store.dead_letters(1, limit=2, **position)],
+        lambda **position: [letter.id for letter in store.dead_letters(1, limit=2, key="one", **position)],
     ]
     for numbers in listed:
         assert (numbers(), numbers(before_id=4), numbers(after_id=1)) == ([5, 4], [3, 2], [2, 3])
@@ -166,10 +166,10 @@ def test_rejected_messages_are_kept_whole_until_removed(store: SqlStore) -> None
         ]
     assert [r.id for r in store.rejected(1, limit=2)] == [ids[2], ids[1]]
     assert [r.id for r in store.rejected(1, before_id=ids[1], limit=2)] == [ids[0]]
-    found = store.rejected_message(1, ids[2])
-    assert found is not None
-    assert (found.body, found.code, found.reason, found.line, found.column) == (b"<a", "malformed", "why", 2, None)
-    assert (found.source, found.message_id, found.received) == ("s", "m2", 2.0)
+    result = store.rejected_message(1, ids[2])
+    assert result is not None
+    assert (result.body, result.code, result.reason, result.line, result.column) == (b"<a", "malformed", "why", 2, None)
+    assert (result.source, result.message_id, result.received) == ("s", "m2", 2.0)
     assert store.rejected_message(2, ids[2]) is None
     with store.transaction() as transaction:
         assert transaction.remove_rejected([ids[0], ids[2], 10**30]) == 2
@@ -182,14 +182,14 @@ def test_what_is_pending_does_not_expire_silently(store: SqlStore) -> None:
         (message,) = publish(store, 1, received=float(n), matches=2)
         deliver(store, [message], [one, two])
     with store.transaction() as transaction:
-        transaction.acknowledge_up_to(one.lane_id, 2)
+        transaction.acknowledge_up_to(one.queue_id, 2)
     with store.transaction() as transaction:
         assert transaction.expire(before=3.0, bytes_max=None, limit=2, at=9.0) == 2
         assert transaction.expire(before=3.0, bytes_max=None, limit=2, at=9.5) == 1
         assert transaction.expire(before=3.0, bytes_max=None, limit=2, at=9.5) == 0
     assert [(e.count, e.seq, e.at) for e in store.errors(one.id, 9)] == [(1, 3, 9.5)]
     assert [(e.count, e.seq, e.at) for e in store.errors(two.id, 9)] == [(1, 3, 9.5), (2, 2, 9.0)]
-    assert [d.id.seq for d in store.pending(two.lane_id, limit=9, bytes_max=999)] == [4]
+    assert [d.id.seq for d in store.pending(two.queue_id, limit=9, bytes_max=999)] == [4]
     assert [d.id.seq for d in store.recent_deliveries(one.id, 9)] == [4]
 
 

@@ -133,12 +133,12 @@ class TestMigrations:
             database.close()
         store = open_store(store_address)
         (one,) = store.all_subscriptions()
-        assert (one.id, one.key, one.query, one.subscriber, one.lane_id) == (7, "one", "//a", "one", 3)
+        assert (one.id, one.key, one.query, one.subscriber, one.queue_id) == (7, "one", "//a", "one", 3)
         assert [d.id for d in store.pending(3, limit=9, bytes_max=999)] == [(seq, 7) for seq in (2, 3, 4, 5)]
         assert len(store.secret()) == 32
         assert (store.last_seq(), store.statistics(1).bytes) == (5, 20)
         (two,) = subscribe(store, "two")
-        assert (two.id, two.lane_id) == (8, 4)
+        assert (two.id, two.queue_id) == (8, 4)
         fill(store)
         store.close()
 

@@ -50,7 +50,7 @@ class Model:
     """Deliveries that expired, by subscription."""
 
 
-class Lanes(RuleBasedStateMachine):
+class Queues(RuleBasedStateMachine):
     """Drives a store and the model alike."""
 
     address: str
@@ -75,10 +75,10 @@ class Lanes(RuleBasedStateMachine):
             added = transaction.add_subscriptions(
                 [NewSubscription(1, key, "//a", subscriber=subscriber) for key in keys], at=0.0
             )
-        made = [one for one in added if isinstance(one, StoredSubscription)]
-        assert len(made) == count
-        self.known |= {one.id: one for one in made}
-        return [one.id for one in made]
+        created = [one for one in added if isinstance(one, StoredSubscription)]
+        assert len(created) == count
+        self.known |= {one.id: one for one in created}
+        return [one.id for one in created]
 
     @rule(gone=consumes(subscriptions))
     def unsubscribe(self, gone: int) -> None:
@@ -97,7 +97,7 @@ class Lanes(RuleBasedStateMachine):
             StoredMessage(seq, 1, "s", f"m{seq}", float(seq), b"<%d/>" % seq) for seq in range(first, first + size)
         ]
         new = [
-            NewDelivery(one.lane_id, message.seq, one.id, chance.choice((None, b"", b"<r/>")))
+            NewDelivery(one.queue_id, message.seq, one.id, chance.choice((None, b"", b"<r/>")))
             for message in messages
             for one in self.known.values()
             if chance.random() < 0.8
@@ -113,38 +113,38 @@ class Lanes(RuleBasedStateMachine):
         self.model.last_seq += size
         self.model.bodies |= {message.seq: message.xml for message in messages}
         for deliveries in (self.model.pending, self.model.history):
-            deliveries |= {(d.lane_id, d.seq, d.subscription_id): d.payload for d in new}
+            deliveries |= {(d.queue_id, d.seq, d.subscription_id): d.payload for d in new}
 
     @precondition(lambda self: self.known)
     @rule(data=st.data(), chance=st.randoms(use_true_random=False), count=st.integers(1, 6))
     def acknowledge(self, data: st.DataObject, chance: Random, count: int) -> None:
-        lane_id = data.draw(st.sampled_from(sorted({one.lane_id for one in self.known.values()})))
+        queue_id = data.draw(st.sampled_from(sorted({one.queue_id for one in self.known.values()})))
         # Of the first ones, where the mark is, and some that were acknowledged before.
-        pending = [DeliveryId(*name[1:]) for name in sorted(self.model.pending) if name[0] == lane_id][: 2 * count]
-        history = [DeliveryId(*name[1:]) for name in sorted(self.model.history) if name[0] == lane_id]
+        pending = [DeliveryId(*name[1:]) for name in sorted(self.model.pending) if name[0] == queue_id][: 2 * count]
+        history = [DeliveryId(*name[1:]) for name in sorted(self.model.history) if name[0] == queue_id]
         ids = chance.sample(pending, min(count, len(pending))) + chance.sample(history, min(1, len(history)))
         with self.store.transaction() as transaction:
-            transaction.acknowledge(lane_id, [*ids, DeliveryId(self.model.last_seq + 9, 1)])
+            transaction.acknowledge(queue_id, [*ids, DeliveryId(self.model.last_seq + 9, 1)])
         for id_ in ids:
-            self.model.pending.pop((lane_id, *id_), None)
+            self.model.pending.pop((queue_id, *id_), None)
 
     @precondition(lambda self: self.known)
     @rule(data=st.data())
     def acknowledge_the_first(self, data: st.DataObject) -> None:
-        lane_id = data.draw(st.sampled_from(sorted({one.lane_id for one in self.known.values()})))
-        first = self.store.pending(lane_id, limit=data.draw(st.integers(1, 5)), bytes_max=1 << 20)
+        queue_id = data.draw(st.sampled_from(sorted({one.queue_id for one in self.known.values()})))
+        first = self.store.pending(queue_id, limit=data.draw(st.integers(1, 5)), bytes_max=1 << 20)
         with self.store.transaction() as transaction:
-            transaction.acknowledge(lane_id, [d.id for d in first])
+            transaction.acknowledge(queue_id, [d.id for d in first])
         for delivery in first:
-            del self.model.pending[lane_id, delivery.id.seq, delivery.id.subscription_id]
+            del self.model.pending[queue_id, delivery.id.seq, delivery.id.subscription_id]
 
     @precondition(lambda self: self.known)
     @rule(data=st.data(), seq=st.integers(0, 40))
     def acknowledge_up_to(self, data: st.DataObject, seq: int) -> None:
-        lane_id = data.draw(st.sampled_from(sorted({one.lane_id for one in self.known.values()})))
+        queue_id = data.draw(st.sampled_from(sorted({one.queue_id for one in self.known.values()})))
         with self.store.transaction() as transaction:
-            transaction.acknowledge_up_to(lane_id, seq)
-        for name in [name for name in self.model.pending if name[0] == lane_id and name[1] <= seq]:
+            transaction.acknowledge_up_to(queue_id, seq)
+        for name in [name for name in self.model.pending if name[0] == queue_id and name[1] <= seq]:
             del self.model.pending[name]
 
     @rule(before=st.integers(0, 40), limit=st.integers(1, 5))
@@ -170,20 +170,20 @@ class Lanes(RuleBasedStateMachine):
 
     @invariant()
     def the_same_is_pending(self) -> None:
-        there = {lane.id for name in SUBSCRIBERS if (lane := self.store.lane(1, name)) is not None}
-        for lane_id in there:
+        there = {queue.id for name in SUBSCRIBERS if (queue := self.store.queue(1, name)) is not None}
+        for queue_id in there:
             expected = [
-                (name[1:], payload) for name, payload in sorted(self.model.pending.items()) if name[0] == lane_id
+                (name[1:], payload) for name, payload in sorted(self.model.pending.items()) if name[0] == queue_id
             ]
-            found = []
+            results = []
             position = None
-            while deliveries := self.store.pending(lane_id, after=position, limit=3, bytes_max=1 << 20):
-                found += deliveries
+            while deliveries := self.store.pending(queue_id, after=position, limit=3, bytes_max=1 << 20):
+                results += deliveries
                 position = QueuePosition(*deliveries[-1].id)
-            assert [(d.id, d.payload) for d in found] == expected
-            assert all(d.message.xml == self.model.bodies[d.id.seq] for d in found)
-            assert self.store.pending_count(lane_id) == len(expected)
-        assert self.store.lanes_with_pending(sorted(there)) == sorted({name[0] for name in self.model.pending})
+            assert [(d.id, d.payload) for d in results] == expected
+            assert all(d.message.xml == self.model.bodies[d.id.seq] for d in results)
+            assert self.store.pending_count(queue_id) == len(expected)
+        assert self.store.queues_with_pending(sorted(there)) == sorted({name[0] for name in self.model.pending})
 
     @invariant()
     def the_same_is_kept(self) -> None:
@@ -219,9 +219,10 @@ def setting_aside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(queues, "SET_ASIDE_AT_ONCE", 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("setting_aside")
 def test_lanes_in_sqlite() -> None:
-    class InSqlite(Lanes):
+    class InSqlite(Queues):
         address = tempfile.mkdtemp(prefix="twigcast-lanes-")
 
         def clear(self) -> None:
@@ -234,7 +235,7 @@ def test_lanes_in_sqlite() -> None:
 def test_lanes_in_postgresql(postgresql_server: PostgresqlServer) -> None:
     database = postgresql_server.new_database()
 
-    class InPostgresql(Lanes):
+    class InPostgresql(Queues):
         address = postgresql_server.url(database)
 
         def clear(self) -> None:
@@ -254,9 +255,9 @@ def test_what_is_acknowledged_before_it_is_there_still_comes(tmp_path: Path) -> 
         for seq in (1, 2):
             with store.transaction() as transaction:
                 transaction.add_messages([StoredMessage(seq, 1, "s", f"m{seq}", 0.0, b"<a/>")])
-                transaction.add_deliveries([NewDelivery(one.lane_id, seq, one.id, None) for one in (first, second)])
-                transaction.acknowledge(first.lane_id, [DeliveryId(seq, second.id), DeliveryId(seq + 9, first.id)])
-        pending = store.pending(first.lane_id, limit=9, bytes_max=1 << 20)
+                transaction.add_deliveries([NewDelivery(one.queue_id, seq, one.id, None) for one in (first, second)])
+                transaction.acknowledge(first.queue_id, [DeliveryId(seq, second.id), DeliveryId(seq + 9, first.id)])
+        pending = store.pending(first.queue_id, limit=9, bytes_max=1 << 20)
         assert [delivery.id for delivery in pending] == [DeliveryId(1, first.id), DeliveryId(2, first.id)]
     finally:
         store.close()

@@ -40,18 +40,18 @@ def test_many_are_found_by_key_and_given_other_queries(store: SqlStore, monkeypa
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
     add(store, *(NewSubscription(1, f"k{n}", "//a") for n in range(5)), NewSubscription(other, "k1", "//o"))
-    known = store.subscriptions_by_key(1, ["k0", "k1", "k4", "none", "k2"])
-    assert known == {key: found(store, key) for key in ("k0", "k1", "k2", "k4")}
+    existing = store.subscriptions_by_key(1, ["k0", "k1", "k4", "none", "k2"])
+    assert existing == {key: found(store, key) for key in ("k0", "k1", "k2", "k4")}
     assert store.subscriptions_by_key(1, []) == {}
     with store.transaction() as transaction:
-        transaction.delete_subscription(known["k4"].id)
+        transaction.delete_subscription(existing["k4"].id)
         changed = transaction.replace_queries(
-            [NewQuery(known[key], f"//{key}", {"p": f"urn:{key}"}, "legacy") for key in ("k2", "k0", "k1", "k4")]
+            [NewQuery(existing[key], f"//{key}", {"p": f"urn:{key}"}, "legacy") for key in ("k2", "k0", "k1", "k4")]
         )
     assert {s.key: s for s in changed} == {key: found(store, key) for key in ("k0", "k1", "k2")}
     for key in ("k0", "k1", "k2"):
-        wanted = replace(known[key], query=f"//{key}", namespaces={"p": f"urn:{key}"}, dialect="legacy")
-        assert found(store, key) == wanted
+        requested = replace(existing[key], query=f"//{key}", namespaces={"p": f"urn:{key}"}, dialect="legacy")
+        assert found(store, key) == requested
     assert found(store, "k3").query == "//a"
     untouched = store.subscription(other, "k1")
     assert untouched is not None
@@ -67,17 +67,17 @@ def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
     ]
     added = [one for one in add(store, *new) if isinstance(one, StoredSubscription)]
     assert [one.id for one in added] == [1, 2, 3, 4]
-    for wanted, one in zip(new, added, strict=True):
+    for requested, one in zip(new, added, strict=True):
         assert (one.key, one.query, one.namespaces, one.dialect, one.delivery, one.created, one.state) == (
-            wanted.key,
-            wanted.query,
-            wanted.namespaces,
-            wanted.dialect,
-            wanted.delivery,
+            requested.key,
+            requested.query,
+            requested.namespaces,
+            requested.dialect,
+            requested.delivery,
             7.0,
             SubscriptionState.ACTIVE,
         )
-        assert one.subscriber == (wanted.subscriber or wanted.key)
+        assert one.subscriber == (requested.subscriber or requested.key)
         assert found(store, one.key) == one
     assert list(store.all_subscriptions()) == added
     assert list(store.all_subscriptions(pushed_only=True)) == added[1:3]
@@ -103,7 +103,7 @@ def test_another_tenant_has_keys_and_subscribers_of_its_own(store: SqlStore) -> 
     one, two = add(store, NewSubscription(1, "a", "//a"), NewSubscription(other, "a", "//a"))
     assert isinstance(one, StoredSubscription)
     assert isinstance(two, StoredSubscription)
-    assert one.lane_id != two.lane_id
+    assert one.queue_id != two.queue_id
     assert store.subscriptions(other, limit=9) == [two]
 
 
@@ -127,7 +127,7 @@ def test_only_pulled_deliveries_share_a_subscriber(
     assert isinstance(one, StoredSubscription)
     assert isinstance(two, StoredSubscription if shared else Conflict)
     if isinstance(two, StoredSubscription):
-        assert two.lane_id == one.lane_id
+        assert two.queue_id == one.queue_id
 
 
 def test_replay_needs_a_new_subscriber(store: SqlStore) -> None:
@@ -166,7 +166,7 @@ def test_replacing_keeps_id_lane_and_what_is_pending(store: SqlStore) -> None:
         )
     assert changed == replace(one, query="//z", namespaces={"p": "urn:x"}, dialect="legacy", delivery=WEBHOOK)
     assert found(store, "one") == changed
-    assert store.pending_count(one.lane_id) == 1
+    assert store.pending_count(one.queue_id) == 1
     (refused,) = add(store, NewSubscription(1, "two", "//a", subscriber="one"))
     assert isinstance(refused, Conflict)
 
@@ -209,19 +209,19 @@ def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(st
     deliver(store, messages, [one, two])
     with store.transaction() as transaction:
         transaction.add_errors([ErrorRecord(one.id, 1.0, "x")])
-        transaction.bury([(store.pending(one.lane_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
+        transaction.dead_letter([(store.pending(one.queue_id, limit=1, bytes_max=99)[0], 3, "x")], at=1.0)
         transaction.delete_subscription(one.id)
-    assert [d.id for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [(seq, two.id) for seq in (1, 2, 3)]
+    assert [d.id for d in store.pending(one.queue_id, limit=9, bytes_max=99)] == [(seq, two.id) for seq in (1, 2, 3)]
     assert (store.errors(one.id, 9), store.dead_letters(1, limit=9)) == ([], [])
     with store.transaction() as transaction:
         transaction.delete_subscription(two.id)
-    assert store.lane(1, "desk") is None
+    assert store.queue(1, "desk") is None
     statistics = store.statistics()
     assert (statistics.lanes, statistics.pending, statistics.subscriptions) == (0, 0, 0)
     (three,) = subscribe(store, "one", subscriber="desk")
     assert three.id > two.id
-    assert three.lane_id > two.lane_id
-    assert store.pending(three.lane_id, limit=9, bytes_max=99) == []
+    assert three.queue_id > two.queue_id
+    assert store.pending(three.queue_id, limit=9, bytes_max=99) == []
 
 
 def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
@@ -233,12 +233,12 @@ def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
     with store.transaction() as transaction:
         transaction.delete_subscription(one.id)
     stored = "SELECT COUNT(*) FROM deliveries"
-    assert (store.rows(stored)[0][0], store.pending_count(one.lane_id), store.statistics().pending) == (75, 40, 40)
+    assert (store.rows(stored)[0][0], store.pending_count(one.queue_id), store.statistics().pending) == (75, 40, 40)
     with store.transaction() as transaction:
-        transaction.acknowledge(two.lane_id, [DeliveryId(seq, two.id) for seq in range(1, 11)])
-    lane = store.lane(1, "desk")
-    assert lane is not None
-    assert lane.acked == 10
+        transaction.acknowledge(two.queue_id, [DeliveryId(seq, two.id) for seq in range(1, 11)])
+    queue = store.queue(1, "desk")
+    assert queue is not None
+    assert queue.acked == 10
     for left in (65, 55, 45, 40, 40):
         with store.transaction() as transaction:
             transaction.expire(before=None, bytes_max=None, limit=1, at=1.0)
@@ -272,17 +272,17 @@ class TestDeadLetters:
     """Deliveries that were given up."""
 
     @staticmethod
-    def bury(store: SqlStore, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
+    def dead_letter(store: SqlStore, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
         (one,) = subscribe(store, "one")
         messages = publish(store, 3, received=1.0, xml=b"<whole/>")
         deliver(store, messages, [one], payload)
-        pending = store.pending(one.lane_id, limit=2, bytes_max=999)
+        pending = store.pending(one.queue_id, limit=2, bytes_max=999)
         with store.transaction() as transaction:
-            return one, transaction.bury([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
+            return one, transaction.dead_letter([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
 
     def test_they_leave_the_lane_and_outlive_their_message(self, store: SqlStore) -> None:
-        one, (first, second) = self.bury(store)
-        assert [d.id.seq for d in store.pending(one.lane_id, limit=9, bytes_max=99)] == [3]
+        one, (first, second) = self.dead_letter(store)
+        assert [d.id.seq for d in store.pending(one.queue_id, limit=9, bytes_max=99)] == [3]
         with store.transaction() as transaction:
             assert transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0) == 3
         latest, earliest = store.dead_letters(1, limit=9)
@@ -296,25 +296,25 @@ class TestDeadLetters:
 
     @pytest.mark.parametrize("payload", [None, b"<result/>"])
     def test_what_is_revived_is_whole_and_gone_when_acknowledged(self, store: SqlStore, payload: bytes | None) -> None:
-        one, (first, second) = self.bury(store, payload)
+        one, (first, second) = self.dead_letter(store, payload)
         with store.transaction() as transaction:
             transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0)
         with store.transaction() as transaction:
-            revived = transaction.revive([second, first, 99, 10**30])
-        assert [(d.id, d.lane_id, d.key, d.redelivered) for d in revived] == [
-            ((seq, one.id), one.lane_id, "one", True) for seq in (1, 2)
+            redriven = transaction.redrive([second, first, 99, 10**30])
+        assert [(d.id, d.queue_id, d.key, d.redelivered) for d in redriven] == [
+            ((seq, one.id), one.queue_id, "one", True) for seq in (1, 2)
         ]
-        assert [d.body for d in revived] == [payload or b"<whole/>"] * 2
+        assert [d.body for d in redriven] == [payload or b"<whole/>"] * 2
         assert store.dead_letters(1, limit=9) == []
         with store.transaction() as transaction:
-            assert transaction.revive([first]) == []
-            transaction.acknowledge(one.lane_id, [revived[0].id])
-            assert transaction.bury([(revived[1], 2, "again")], at=10.0) == [second]
+            assert transaction.redrive([first]) == []
+            transaction.acknowledge(one.queue_id, [redriven[0].id])
+            assert transaction.dead_letter([(redriven[1], 2, "again")], at=10.0) == [second]
         (left,) = store.dead_letters(1, limit=9)
         assert (left.id, left.attempts, left.reason, left.at) == (second, 6, "again", 10.0)
 
     def test_they_can_be_removed(self, store: SqlStore) -> None:
-        _, ids = self.bury(store)
+        _, ids = self.dead_letter(store)
         with store.transaction() as transaction:
             assert transaction.remove_dead_letters([*ids, 99, 10**30]) == 2
         assert store.dead_letters(1, limit=9) == []

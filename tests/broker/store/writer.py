@@ -17,11 +17,11 @@ def main(address: str, seed: int) -> None:
     """Write."""
     chance = random.Random(seed)
     store = open_store(address)
-    if store.lane(1, "desk") is None:
+    if store.queue(1, "desk") is None:
         with store.transaction() as transaction:
             transaction.add_subscriptions([NewSubscription(1, key, "//a", subscriber="desk") for key in "ab"], at=0.0)
     subscriptions = list(store.all_subscriptions())
-    lane_id = subscriptions[0].lane_id
+    queue_id = subscriptions[0].queue_id
     print("open", flush=True)
     while True:
         with store.transaction() as transaction:
@@ -32,10 +32,10 @@ def main(address: str, seed: int) -> None:
             ]
             transaction.add_messages(messages)
             transaction.add_deliveries(
-                NewDelivery(lane_id, message.seq, s.id, None) for message in messages for s in subscriptions
+                NewDelivery(queue_id, message.seq, s.id, None) for message in messages for s in subscriptions
             )
             transaction.acknowledge(
-                lane_id, [DeliveryId(chance.randint(1, first), chance.choice(subscriptions).id) for _ in range(5)]
+                queue_id, [DeliveryId(chance.randint(1, first), chance.choice(subscriptions).id) for _ in range(5)]
             )
         print(first + count - 1, flush=True)
 

@@ -75,10 +75,10 @@ def test_a_reason_is_given_where_a_claim_does_not_hold_and_only_there() -> None:
 
 def test_a_claim_about_a_place_is_not_reached_before_it() -> None:
     ratio = claims.ratio("", "high", "low", at_least=200)
-    seen = ratio.made_at(1_000).judge(SAMPLE)
+    seen = ratio.at_position(1_000).judge(SAMPLE)
     assert (seen.held, seen.seen) == ("not reached", "at 100: 167 times; published for 1,000")
-    assert ratio.made_at(100).judge(SAMPLE).held == "not held"
-    assert claims.ratio("", "high", "low", at_least=100).made_at(1_000).judge(SAMPLE).held == "held"
+    assert ratio.at_position(100).judge(SAMPLE).held == "not held"
+    assert claims.ratio("", "high", "low", at_least=100).at_position(1_000).judge(SAMPLE).held == "held"
 
 
 def test_what_was_seen_has_a_unit() -> None:

@@ -41,8 +41,8 @@ def test_generated_paths_read_as_the_engine_reads_them(predicates: int, nested: 
         bundled_dtd("news"), 200, predicates=predicates, nested=nested, operators=("=", "<", "!=")
     ):
         expected = path_query(parse(text))
-        found = parse_path(text)
-        assert str(found) == str(expected)
+        result = parse_path(text)
+        assert str(result) == str(expected)
 
 
 def test_measuring_filters() -> None:
@@ -68,8 +68,8 @@ class Forgetful(ReferenceMatcher):
     """Forgets one match."""
 
     def match(self, number: int) -> set[str]:
-        found = super().match(number)
-        return set(sorted(found)[1:])
+        results = super().match(number)
+        return set(sorted(results)[1:])
 
 
 class Eager(ReferenceMatcher):

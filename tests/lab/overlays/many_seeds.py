@@ -56,5 +56,5 @@ def settled(advance: Callable[[], object], judge: Callable[[], Violations], roun
 
 
 def _played(play: Callable[[int], Violations], seed: int) -> tuple[int, str]:
-    found = play(seed)
-    return seed, f"{len(found)} violations, first: {found[0]}" if found else ""
+    results = play(seed)
+    return seed, f"{len(results)} violations, first: {results[0]}" if results else ""

@@ -63,11 +63,11 @@ def test_onyx_simulation_sends_what_is_wanted_and_little_else() -> None:
     again = simulate_onyx(OnyxOptions(nodes=12, queries=100, publications=40, sources=3, locality=1.0, seed=5))
     assert report.drawings == again.drawings
     assert report.measures["missing"] == 0
-    wanted = report.measures["brokers that want a message, of 100 others"]
+    requested = report.measures["brokers that want a message, of 100 others"]
     got = report.measures["brokers that get it, of 100 others"]
-    assert isinstance(wanted, float)
+    assert isinstance(requested, float)
     assert isinstance(got, float)
-    assert 0 < wanted <= got < 60
+    assert 0 < requested <= got < 60
     assert len(etree.fromstring(report.drawings["flows.svg"].encode()).findall(f".//{SVG}circle")) == 12 + 3
 
 

@@ -72,7 +72,7 @@ def test_result_tuples_are_all_and_only_those_of_the_definition() -> None:
         document = build(read_events(message))[0].parent
         assert document is not None
         expected = {tuple(e.id for e in row) for row in rows(path.steps, document)}
-        found = {tuple(e.id for e in row) for row in GFilter().result_tuples(query, read_events(message))}
-        assert found == expected, (str(query), message)
-        tuples += len(found)
+        results = {tuple(e.id for e in row) for row in GFilter().result_tuples(query, read_events(message))}
+        assert results == expected, (str(query), message)
+        tuples += len(results)
     assert tuples > 300

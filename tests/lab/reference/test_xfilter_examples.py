@@ -51,9 +51,9 @@ def test_the_check_of_a_prefix_is_whether_there_is_a_path_match(seed: int) -> No
     for _ in range(40):
         steps = path_query(generator.linear()).steps
         for element in build(read_events(generator.message())):
-            found = next(path_matches_at(steps, element), None) is not None
-            assert ends_at(steps, element) == found
-            ends += found
+            result = next(path_matches_at(steps, element), None) is not None
+            assert ends_at(steps, element) == result
+            ends += result
     assert ends > 20
 
 

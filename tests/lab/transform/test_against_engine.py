@@ -77,8 +77,8 @@ def agree(
         expected = {delivery.key: plain(delivery.payload) for delivery in subscriptions.deliver(message)}
         results += len(expected)
         for matcher in matchers:
-            found = {key: plain(text) for key, text in matcher.transform(message).items()}
-            assert found == expected, f"{matcher!r} on {message[:2000]!r}"
+            matching = {key: plain(text) for key, text in matcher.transform(message).items()}
+            assert matching == expected, f"{matcher!r} on {message[:2000]!r}"
     return len(subscriptions), results
 
 
@@ -99,9 +99,9 @@ def test_shared_cases(shared_data: Path) -> None:
     """Each query on its own message: 340 of the 516 are in the subset of the source."""
     queries = results = 0
     for query, message in _cases(shared_data):
-        taken, found = agree({"q": query}, [message])
+        taken, result = agree({"q": query}, [message])
         queries += taken
-        results += found
+        results += result
     assert queries >= 340
     assert results > 200
 

@@ -117,9 +117,9 @@ def test_streams_are_ordered_on_the_last_field_only() -> None:
         matcher.insert(path(text))
     message = matcher.match(read_events(MESSAGE))
     for text, stream in streams.items():
-        found = message.stream(path(text))
-        assert sorted(found) == sorted(stream), text
-        assert [t[-1] for t in found] == sorted(t[-1] for t in found), text
+        results = message.stream(path(text))
+        assert sorted(results) == sorted(stream), text
+        assert [t[-1] for t in results] == sorted(t[-1] for t in results), text
 
 
 def test_paths_leave_with_their_last_user() -> None:
@@ -284,8 +284,8 @@ def naive(query: TransformQuery, tree: etree._ElementTree) -> str | None:
                 if isinstance(part, str):
                     pieces.append(part)
                 else:
-                    found = node.xpath(_relative(query.returns[part]))
-                    pieces += [etree.tostring(e, with_tail=False).decode() for e in found]
+                    results = node.xpath(_relative(query.returns[part]))
+                    pieces += [etree.tostring(e, with_tail=False).decode() for e in results]
     return None if not pieces else query.wrapper[0] + "".join(pieces) + query.wrapper[1]
 
 
@@ -316,8 +316,8 @@ def test_plans_agree_with_libxml2(name: str, descendants: float, predicates: int
     matched = 0
     for message in small.make(schema, 6, seed=3):
         tree = etree.ElementTree(etree.fromstring(message))
-        found = {key: naive(query, tree) for key, query in queries.items()}
-        expected = {key: text for key, text in found.items() if text is not None}
+        results = {key: naive(query, tree) for key, query in queries.items()}
+        expected = {key: text for key, text in results.items() if text is not None}
         matched += len(expected)
         for matcher in matchers:
             assert matcher.transform(message) == expected

@@ -31,8 +31,8 @@ def test_queries(tmp_path: Path) -> None:
 def test_parameters_of_rewriting_queries_and_of_values(tmp_path: Path) -> None:
     manual = bundled_dtd("manual")
     options = ["--binding-depth", "3", "--path-depth", "1", "--full-bindings", "--returns", "1", "--predicates", "1"]
-    made = RUN.invoke(app, ["queries", "manual", "-n", "20", "--flwr", "--max-value", "9", *options])
-    assert made.output.splitlines() == flwr_queries(
+    created = RUN.invoke(app, ["queries", "manual", "-n", "20", "--flwr", "--max-value", "9", *options])
+    assert created.output.splitlines() == flwr_queries(
         manual,
         20,
         binding_depth=3,

@@ -35,9 +35,9 @@ def test_awkward_dtds() -> None:
     <!ELEMENT f (#PCDATA)> <!ATTLIST f id ID #IMPLIED k (u | v) #REQUIRED z CDATA #FIXED "q">
     <!ELEMENT g ANY>"""
     validator = etree.DTD(io.BytesIO(text))
-    made = list(documents(read_dtd(text), 200, seed=5, levels=4))
-    assert all(validator.validate(etree.fromstring(document)) for document in made)
-    assert len(set(made)) > 50
+    created = list(documents(read_dtd(text), 200, seed=5, levels=4))
+    assert all(validator.validate(etree.fromstring(document)) for document in created)
+    assert len(set(created)) > 50
 
 
 def test_impossible_dtds_are_refused() -> None:
@@ -53,16 +53,16 @@ def test_impossible_dtds_are_refused() -> None:
 
 def test_a_document_depends_on_seed_and_number_only() -> None:
     schema = bundled_dtd("news")
-    made = list(documents(schema, 10, seed=4))
-    assert list(documents(schema, 3, seed=4)) == made[:3]
-    assert list(documents(schema, 4, seed=4, start=6)) == made[6:]
-    assert list(documents(schema, 10, seed=5)) != made
+    created = list(documents(schema, 10, seed=4))
+    assert list(documents(schema, 3, seed=4)) == created[:3]
+    assert list(documents(schema, 4, seed=4, start=6)) == created[6:]
+    assert list(documents(schema, 10, seed=5)) != created
 
 
 def test_the_sequence_never_changes() -> None:
     """Workloads are cited by seed: a change of these texts breaks published figures."""
-    made = b"".join(documents(bundled_dtd("manual"), 1, seed=1, levels=2, max_repeats=2))
-    assert made == FIRST_MANUAL
+    created = b"".join(documents(bundled_dtd("manual"), 1, seed=1, levels=2, max_repeats=2))
+    assert created == FIRST_MANUAL
 
 
 FIRST_MANUAL = (
@@ -102,9 +102,9 @@ def test_sizes_are_near_the_published_ones(depth: int, dtd: str) -> None:
     if dtd == "nitf" and not NITF.exists():
         pytest.skip("the real NITF DTD is not part of this repository")
     schema = bundled_dtd("news") if dtd == "news" else read_dtd(NITF)
-    made = [list(levels_of(etree.fromstring(d))) for d in documents(schema, 200, seed=1, levels=depth)]
-    length = sum(map(len, made)) / len(made)
-    level = sum(map(sum, made)) / sum(map(len, made))
+    created = [list(levels_of(etree.fromstring(d))) for d in documents(schema, 200, seed=1, levels=depth)]
+    length = sum(map(len, created)) / len(created)
+    level = sum(map(sum, created)) / sum(map(len, created))
     published_length, published_level = PUBLISHED_SIZES[depth]
     assert length == pytest.approx(published_length, rel=0.4 if dtd == "news" else 0.15)
     assert level == pytest.approx(published_level, rel=0.2)

@@ -126,8 +126,8 @@ def test_rewriting_examples(before: str, after: str) -> None:
 
 def test_skew_prefers_early_children() -> None:
     def first_children(skew: float) -> Counter[str]:
-        made = path_queries(NEWS, 4000, wildcard=0, descendant=0, depth=3, skew=skew, distinct=False)
-        return Counter(query.split("/")[3] for query in made if query.count("/") == 3)
+        created = path_queries(NEWS, 4000, wildcard=0, descendant=0, depth=3, skew=skew, distinct=False)
+        return Counter(query.split("/")[3] for query in created if query.count("/") == 3)
 
     even, skewed = first_children(0), first_children(1)
     assert skewed["heading"] > 1.5 * even["heading"]
@@ -137,7 +137,7 @@ def test_skew_prefers_early_children() -> None:
 def test_exhaustion_is_reported() -> None:
     with pytest.raises(WorkloadExhaustedError) as caught:
         path_queries(bundled_dtd("library"), 500, wildcard=0, descendant=0)
-    assert caught.value.found == 8
+    assert caught.value.produced == 8
     assert "500 wanted" in str(caught.value)
 
 
@@ -202,15 +202,15 @@ def test_queries_and_documents_share_their_values() -> None:
 
 def test_flwr_parameters_are_kept() -> None:
     schema = bundled_dtd("manual")
-    made = flwr_parts(schema, 400, binding_depth=3, predicate_paths=2, return_paths=3, descendant=0.3)
-    assert len({query.identity for query in made}) == 400
-    for query in made:
+    created = flwr_parts(schema, 400, binding_depth=3, predicate_paths=2, return_paths=3, descendant=0.3)
+    assert len({query.identity for query in created}) == 400
+    for query in created:
         assert len(query.where) == 2
         assert len(set(query.returns)) == 3
         assert 1 <= len(steps(query.binding)) <= 3
         assert all(1 <= len(steps(path)) <= 2 for path in query.returns)
         assert all("*" not in path for path in (query.binding, *query.returns))
-    assert made[0].text.startswith(f"for $x in {made[0].binding} where $x")
+    assert created[0].text.startswith(f"for $x in {created[0].binding} where $x")
 
 
 def test_flwr_without_predicates() -> None:
@@ -223,11 +223,11 @@ def test_flwr_exhaustion() -> None:
 
 
 def test_population_has_the_shares() -> None:
-    made = list(population(NEWS, 1000, shares={"path": 5, "twig": 3, "flwr": 2}, distinct=True))
-    assert [item.key for item in made[:2]] == ["s1", "s2"]
-    kinds = Counter("flwr" if "return" in q.query else "twig" if "[" in q.query else "path" for q in made)
+    created = list(population(NEWS, 1000, shares={"path": 5, "twig": 3, "flwr": 2}, distinct=True))
+    assert [item.key for item in created[:2]] == ["s1", "s2"]
+    kinds = Counter("flwr" if "return" in q.query else "twig" if "[" in q.query else "path" for q in created)
     assert kinds == {"path": 500, "twig": 300, "flwr": 200}
-    assert list(population(NEWS, 1000, shares={"path": 5, "twig": 3, "flwr": 2}, distinct=True)) == made
+    assert list(population(NEWS, 1000, shares={"path": 5, "twig": 3, "flwr": 2}, distinct=True)) == created
 
 
 @pytest.mark.parametrize("shares", [{}, {"paths": 1.0}, {"path": -1.0, "twig": 2.0}])

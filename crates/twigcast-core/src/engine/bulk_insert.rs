@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::subscribe::PlainPath;
 use super::subscription_table::QueryContext;
-use super::{AddError, Engine};
+use super::{AddError, Engine, QueryWarning};
 use crate::ids::StateId;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::PathSpelling};
@@ -29,6 +29,15 @@ struct ParsedSubscription {
     steps: Vec<LinearStep>,
 }
 
+/// The report of [`Engine::add_many`]: subscriptions by their index among those that were passed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct BulkReport {
+    /// Subscriptions that were refused.
+    pub refused: Vec<(usize, AddError)>,
+    /// Subscriptions that were added and look wrong.
+    pub warnings: Vec<(usize, QueryWarning)>,
+}
+
 /// A block of parsed subscriptions. The memory is used again for the next block.
 #[derive(Default)]
 struct ParseBlock {
@@ -40,14 +49,8 @@ struct ParseBlock {
 
 impl Engine {
     /// Adds many subscriptions of one context, pairs of key and query, as [`Engine::add`] would one after the other.
-    /// Returns the index of each pair that was refused, and why.
-    pub fn add_many<T: AsRef<str>>(
-        &mut self,
-        pairs: &[(T, T)],
-        context: &QueryContext,
-        replace: bool,
-    ) -> Vec<(usize, AddError)> {
-        let mut refused = Vec::new();
+    pub fn add_many<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: &QueryContext, replace: bool) -> BulkReport {
+        let mut report = BulkReport::default();
         let mut block = ParseBlock {
             parsed: (0..BLOCK.min(pairs.len())).map(|_| ParsedSubscription::default()).collect(),
             ..ParseBlock::default()
@@ -61,14 +64,16 @@ impl Engine {
                 // After a vocabulary GC, the parsed names are no longer valid.
                 let added = match self.identity == identity {
                     true => self.add_parsed(key, text, id, replace, (&block, index)),
-                    false => self.add(key, text, context, replace).map(|_| ()),
+                    false => self.add(key, text, context, replace),
                 };
-                if let Err(error) = added {
-                    refused.push((number * BLOCK + index, error));
+                match added {
+                    Ok(None) => {}
+                    Ok(Some(warning)) => report.warnings.push((number * BLOCK + index, warning)),
+                    Err(error) => report.refused.push((number * BLOCK + index, error)),
                 }
             }
         }
-        refused
+        report
     }
 
     fn parse_block<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
@@ -97,7 +102,7 @@ impl Engine {
         context: u32,
         replace: bool,
         (block, index): (&ParseBlock, usize),
-    ) -> Result<(), AddError> {
+    ) -> Result<Option<QueryWarning>, AddError> {
         let parsed = &block.parsed[index];
         if parsed.is_duplicate && !replace {
             return Err(AddError::DuplicateKey);
@@ -114,7 +119,8 @@ impl Engine {
             }
             None => self.other_query(text, context).map_err(AddError::Query)?,
         };
+        let warning = self.compiled.warning(query);
         self.subscribe(key, parsed.key_hash, existing, query);
-        Ok(())
+        Ok(warning)
     }
 }

@@ -62,6 +62,7 @@ use crate::vocabulary::Vocabulary;
 
 pub use crate::ids::Slot;
 pub use answer::{Answer, KeySnapshot};
+pub use bulk_insert::BulkReport;
 pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
 pub use compiled::EvaluationSource;

@@ -25,6 +25,8 @@ pub(super) struct SubscribersByQuery {
     pub(super) keys: CowTable<StringId, PAGE>,
     /// For each slot, its query; [`NONE`] for a free slot.
     pub(super) queries: CowTable<u32, PAGE>,
+    /// For each slot, the number of the registration that took it last. Registering a key again changes it.
+    pub(super) registrations: CowTable<u32, PAGE>,
     /// For each query, the slot of its only subscription with [`SOLE`], or an index into [`Self::sharing`], or [`NONE`].
     pub(super) subscribed: CowTable<u32, PAGE>,
     /// The slots of queries with several subscriptions.
@@ -73,6 +75,7 @@ impl SubscribersByQuery {
         self.texts.bytes()
             + self.keys.bytes()
             + self.queries.bytes()
+            + self.registrations.bytes()
             + self.subscribed.bytes()
             + self.sharing.bytes()
             + shared.map(|slots| slots.capacity() * size_of::<Slot>() + 56).sum::<usize>()

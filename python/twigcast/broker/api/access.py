@@ -127,16 +127,16 @@ class Authenticator:
         Raises:
             Unauthorized: It is not known, or not any more.
         """
-        known = self._remembered.get(mark)
-        if known and known[1] > time.monotonic():
-            return known[0]
-        found = await asyncio.to_thread(self._look_up, mark)
-        if found is None:
+        existing = self._remembered.get(mark)
+        if existing and existing[1] > time.monotonic():
+            return existing[0]
+        result = await asyncio.to_thread(self._look_up, mark)
+        if result is None:
             raise Unauthorized("the token is not known")
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[mark] = (found, time.monotonic() + _REMEMBERED_SECONDS)
-        return found
+        self._remembered[mark] = (result, time.monotonic() + _REMEMBERED_SECONDS)
+        return result
 
     def _look_up(self, mark: bytes) -> Principal | None:
         token = self._store.token_by_digest(mark)

@@ -43,15 +43,15 @@ async def who(principal: Anyone) -> WhoOut:
 @router.get("/statistics")
 async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
     """Count what the tenant has stored."""
-    found = await asyncio.to_thread(shared.broker.store.statistics, principal.tenant_id)
+    result = await asyncio.to_thread(shared.broker.store.statistics, principal.tenant_id)
     return StatisticsOut(
-        messages=found.messages,
-        rejected=found.rejected,
-        subscriptions=found.subscriptions,
-        subscribers=found.lanes,
-        pending=found.pending,
-        dead_letters=found.dead_letters,
-        bytes=found.bytes,
+        messages=result.messages,
+        rejected=result.rejected,
+        subscriptions=result.subscriptions,
+        subscribers=result.lanes,
+        pending=result.pending,
+        dead_letters=result.dead_letters,
+        bytes=result.bytes,
     )
 
 
@@ -75,8 +75,8 @@ async def list_tokens(
     tenant: Annotated[QueryName | None, Query(description="For operators; by default your own.")] = None,
 ) -> TokensOut:
     """List the tokens of a tenant, without their secrets."""
-    found = await _tenant(shared, principal, tenant)
-    tokens = await asyncio.to_thread(shared.broker.store.tokens, found.id)
+    result = await _tenant(shared, principal, tenant)
+    tokens = await asyncio.to_thread(shared.broker.store.tokens, result.id)
     return TokensOut(tokens=[TokenOut.of(token) for token in tokens])
 
 
@@ -86,7 +86,7 @@ async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
     store = shared.broker.store
     tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
     for tenant in tenants:
-        tokens = {known.id: known for known in await asyncio.to_thread(store.tokens, tenant.id)}
+        tokens = {existing.id: existing for existing in await asyncio.to_thread(store.tokens, tenant.id)}
         if token in tokens:
             if principal.is_operator and tenant.id == principal.tenant_id:
                 _refuse_the_last(list(tokens.values()), token)
@@ -99,7 +99,7 @@ async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
 
 def _refuse_the_last(tokens: Sequence[Token], token: int) -> None:
     """Keep operators from locking themselves out."""
-    if not any(Scope.ADMIN in known.scopes for known in tokens if known.id != token):
+    if not any(Scope.ADMIN in existing.scopes for existing in tokens if existing.id != token):
         raise Conflict("this is the last admin token of the first tenant; make another one first")
 
 

@@ -147,15 +147,15 @@ def _describe(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            found = make()
-            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            results = make()
+            schemas = results.setdefault("components", {}).setdefault("schemas", {})
             schemas["ProblemOut"] = problem_schema()
             for name in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(name, None)
-            for path in found["paths"].values():
+            for path in results["paths"].values():
                 for operation_ in path.values():
                     _replace_validation(operation_["responses"])
-            app.openapi_schema = found
+            app.openapi_schema = results
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -163,8 +163,8 @@ def _describe(app: FastAPI) -> None:
 
 def _replace_validation(responses: dict[str, Any]) -> None:
     """FastAPI has its own form of errors of validation; here they are problems like all others."""
-    found = responses.get("422", {}).get("content", {})
-    if "HTTPValidationError" in str(found):
+    result = responses.get("422", {}).get("content", {})
+    if "HTTPValidationError" in str(result):
         responses["422"] = {
             "description": "Unprocessable Entity",
             "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
@@ -197,10 +197,10 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         start_request()
-        given = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        if given not in self._permitted and not self._permit(given):
+        supplied = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        if supplied not in self._permitted and not self._permit(supplied):
             # A page of somebody else, whose name leads to this address.
-            shown = _host(given)[:_SHOWN_MAX]
+            shown = _host(supplied)[:_SHOWN_MAX]
             detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
             await problems.response(400, "untrusted-host", detail)(scope, receive, send)
             return
@@ -220,11 +220,11 @@ class RequestMiddleware:
             # looked for, which then takes milliseconds in which nothing else goes on.
             del scope[OUTERMOST]
 
-    def _permit(self, given: bytes) -> bool:
-        if not self._hosts.permit(_host(given)):
+    def _permit(self, supplied: bytes) -> bool:
+        if not self._hosts.permit(_host(supplied)):
             return False
         if len(self._permitted) < _HOSTS_REMEMBERED_MAX:
-            self._permitted.add(given)
+            self._permitted.add(supplied)
         return True
 
     async def _logged(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -249,7 +249,7 @@ class RequestMiddleware:
             )
 
 
-def _host(given: bytes) -> str:
+def _host(supplied: bytes) -> str:
     """The host that a request gives, without its port."""
-    text = given.decode("latin-1").lower()
+    text = supplied.decode("latin-1").lower()
     return text[: text.find("]") + 1] if text.startswith("[") else text.partition(":")[0]

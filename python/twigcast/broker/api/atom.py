@@ -174,9 +174,9 @@ def _response(request: Request, body: bytes, links: FeedLinks, modified: float) 
 
 def _is_unmodified(request: Request, tag: str, modified: float) -> bool:
     """Whether the client has this version (RFC 9110, section 13.2.2)."""
-    known = request.headers.get("if-none-match")
-    if known is not None:
-        return known.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in known.split(",")]
+    existing = request.headers.get("if-none-match")
+    if existing is not None:
+        return existing.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in existing.split(",")]
     since = request.headers.get("if-modified-since")
     if since is None:
         return False

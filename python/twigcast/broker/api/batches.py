@@ -43,19 +43,19 @@ async def read_batch(request: Request, settings: Settings, tenant_id: int, sourc
 
 def _submission(line: bytes, tenant_id: int, source: str) -> Submission:
     try:
-        found = orjson.loads(line)
+        results = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(results, dict):
         raise ValueError("it is no JSON object")
-    if unknown := found.keys() - _MEMBERS:
+    if unknown := results.keys() - _MEMBERS:
         raise ValueError(f"there is no member {min(unknown)!r}; use {', '.join(sorted(_MEMBERS))}")
-    name = _name(found, "source")
-    return Submission(tenant_id, _body(found), source if name is None else name, _name(found, "id"))
+    name = _name(results, "source")
+    return Submission(tenant_id, _body(results), source if name is None else name, _name(results, "id"))
 
 
-def _body(found: dict[str, Any]) -> bytes:
-    text, encoded = found.get("xml"), found.get("xml_base64")
+def _body(result: dict[str, Any]) -> bytes:
+    text, encoded = result.get("xml"), result.get("xml_base64")
     if isinstance(text, str) and encoded is None:
         # Text has no encoding any more, whatever it declares.
         return as_bytes(text)
@@ -67,8 +67,8 @@ def _body(found: dict[str, Any]) -> bytes:
     raise ValueError("give either xml or xml_base64, as a string")
 
 
-def _name(found: dict[str, Any], member: str) -> str | None:
-    value = found.get(member)
+def _name(result: dict[str, Any], member: str) -> str | None:
+    value = result.get(member)
     if value is None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH_MAX:

@@ -51,14 +51,14 @@ class ContentType:
 
 @lru_cache(maxsize=256)
 def _content_type(value: str) -> ContentType:
-    found = _CHARSET.search(value)
-    charset = (found[1] or found[2] or "").strip() if found else ""
+    result = _CHARSET.search(value)
+    charset = (result[1] or result[2] or "").strip() if result else ""
     return ContentType(value.partition(";")[0].strip().lower(), charset or None)
 
 
 def header(request: Request, name: bytes) -> str:
     """A header of a request, by its name in lower case; empty where there is none."""
-    return next((value for known, value in request.scope["headers"] if known == name), b"").decode("latin-1")
+    return next((value for existing, value in request.scope["headers"] if existing == name), b"").decode("latin-1")
 
 
 def unsupported(media: str, *supported: str) -> Problem:

@@ -101,12 +101,12 @@ class _Import:
     async def flush(self) -> None:
         """Store what has gathered."""
         group, self._group = self._group, {}
-        known: dict[str, StoredSubscription] = {}
+        existing: dict[str, StoredSubscription] = {}
         if self._replace:
             store, tenant_id = self._shared.broker.store, self._principal.tenant_id
-            known = await asyncio.to_thread(store.subscriptions_by_key, tenant_id, list(group))
-        await self._add([line for key, line in group.items() if key not in known])
-        await self._put([(*group[key], there) for key, there in known.items()])
+            existing = await asyncio.to_thread(store.subscriptions_by_key, tenant_id, list(group))
+        await self._add([line for key, line in group.items() if key not in existing])
+        await self._put([(*group[key], there) for key, there in existing.items()])
 
     async def _add(self, asked: Sequence[Line]) -> None:
         new: list[tuple[Line, NewSubscription]] = []
@@ -139,16 +139,19 @@ class _Import:
         """Replace subscriptions: in bulk where only queries differ, as when a population is loaded again."""
         singly: list[tuple[int, SubscriptionIn, StoredSubscription]] = []
         queries: list[tuple[int, NewQuery]] = []
-        for number, body, known in asked:
-            if body.subscriber not in (None, known.subscriber):
-                detail = f"the subscription {body.key!r} is there already, of the subscriber {known.subscriber!r}"
+        for number, body, existing in asked:
+            if body.subscriber not in (None, existing.subscriber):
+                detail = f"the subscription {body.key!r} is there already, of the subscriber {existing.subscriber!r}"
                 self._refuse(number, body.key, Conflict(detail))
-            elif not body.delivery.kind == known.delivery.kind == "pull" or "xquery" in (body.dialect, known.dialect):
-                singly.append((number, body, known))
-            elif (body.query, body.namespaces, body.dialect) == (known.query, known.namespaces, known.dialect):
+            elif not body.delivery.kind == existing.delivery.kind == "pull" or "xquery" in (
+                body.dialect,
+                existing.dialect,
+            ):
+                singly.append((number, body, existing))
+            elif (body.query, body.namespaces, body.dialect) == (existing.query, existing.namespaces, existing.dialect):
                 self._counts["replaced"] += 1
             else:
-                queries.append((number, NewQuery(known, body.query, body.namespaces, body.dialect)))
+                queries.append((number, NewQuery(existing, body.query, body.namespaces, body.dialect)))
         outcomes = await self._shared.broker.replace_queries([new for _, new in queries])
         for (number, new), error in zip(queries, outcomes, strict=True):
             self._count_replaced(number, new.subscription.key, error)
@@ -156,9 +159,9 @@ class _Import:
         for start in range(0, len(singly), _REPLACED_AT_ONCE):
             await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
 
-    async def _put_one(self, number: int, body: SubscriptionIn, known: StoredSubscription) -> None:
+    async def _put_one(self, number: int, body: SubscriptionIn, existing: StoredSubscription) -> None:
         try:
-            await replace_one(self._shared, known, body)
+            await replace_one(self._shared, existing, body)
         except TwigcastError as error:
             self._count_replaced(number, body.key, error)
         else:
@@ -185,17 +188,17 @@ class _Import:
 
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    position = ".".join(str(part) for part in first["loc"])
+    return f"{position}: {first['msg']}" if position else first["msg"]
 
 
 def _key_in(line: bytes) -> str | None:
     """The key in a line that is no subscription, as far as there is one."""
     try:
-        found = orjson.loads(line)
+        result = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    key = found.get("key") if isinstance(found, dict) else None
+    key = result.get("key") if isinstance(result, dict) else None
     return key if isinstance(key, str) else None
 
 
@@ -212,9 +215,9 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
         after: str | None = None
         while True:
             page = await asyncio.to_thread(store.subscriptions, principal.tenant_id, after_key=after, limit=_PAGE)
-            wanted = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind != "websub"]
-            if wanted:
-                yield b"\n".join([*wanted, b""])
+            requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind != "websub"]
+            if requested:
+                yield b"\n".join([*requested, b""])
             if len(page) < _PAGE:
                 return
             after = page[-1].key
@@ -224,13 +227,13 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
 
 def _exported(subscription: StoredSubscription) -> dict[str, Any]:
     """What an import needs; what it would take by itself is left out."""
-    found: dict[str, Any] = {"key": subscription.key, "query": subscription.query}
+    results: dict[str, Any] = {"key": subscription.key, "query": subscription.query}
     if subscription.namespaces:
-        found["namespaces"] = dict(subscription.namespaces)
+        results["namespaces"] = dict(subscription.namespaces)
     if subscription.dialect != "xpath":
-        found["dialect"] = subscription.dialect
+        results["dialect"] = subscription.dialect
     if subscription.subscriber != subscription.key:
-        found["subscriber"] = subscription.subscriber
+        results["subscriber"] = subscription.subscriber
     if subscription.delivery.kind != "pull":
-        found["delivery"] = {"kind": subscription.delivery.kind, "url": subscription.delivery.url}
-    return found
+        results["delivery"] = {"kind": subscription.delivery.kind, "url": subscription.delivery.url}
+    return results

@@ -71,8 +71,8 @@ class ApiContext:
 
 def context_of(connection: HTTPConnection) -> ApiContext:
     """The context of the application that answers."""
-    found: ApiContext = connection.app.state.context
-    return found
+    result: ApiContext = connection.app.state.context
+    return result
 
 
 def _context(request: Request) -> ApiContext:

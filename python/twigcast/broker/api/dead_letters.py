@@ -35,9 +35,9 @@ async def list_dead_letters(
         end = before if last is None else last.id
         return shared.broker.store.dead_letters(principal.tenant_id, before_id=end, limit=count, key=key)
 
-    found, more = await asyncio.to_thread(page, limit, read, lambda letter: len(letter.body))
+    results, more = await asyncio.to_thread(page, limit, read, lambda letter: len(letter.body))
     return DeadLettersOut(
-        dead_letters=[DeadLetterOut.of(letter) for letter in found], next=found[-1].id if more else None
+        dead_letters=[DeadLetterOut.of(letter) for letter in results], next=results[-1].id if more else None
     )
 
 
@@ -45,7 +45,7 @@ async def list_dead_letters(
 async def retry(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
     """Try dead letters again, soon. One that arrives is a dead letter no more; how many are tried is answered."""
     letters = await _own(shared, principal, body.dead_letters)
-    return CountOut(count=len(await shared.broker.revive([letter.id for letter in letters])))
+    return CountOut(count=len(await shared.broker.redrive([letter.id for letter in letters])))
 
 
 @router.post("/delete", responses=problem_responses(404, 422, 503, 507))
@@ -66,10 +66,10 @@ async def _own(shared: ApiContext, principal: Principal, numbers: Sequence[int])
     def find() -> list[DeadLetter]:
         letters = []
         for number in dict.fromkeys(numbers):
-            found = shared.broker.store.dead_letters(principal.tenant_id, before_id=number + 1, limit=1)
-            if not found or found[0].id != number:
+            result = shared.broker.store.dead_letters(principal.tenant_id, before_id=number + 1, limit=1)
+            if not result or result[0].id != number:
                 raise NotFound(f"there is no dead letter with the number {number}")
-            letters.append(found[0])
+            letters.append(result[0])
         return letters
 
     return await asyncio.to_thread(find)

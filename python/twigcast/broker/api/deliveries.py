@@ -40,28 +40,28 @@ async def pull(
     bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
 ) -> Response:
     """Pull deliveries of a subscriber, in order. Those that are done are to be acknowledged."""
-    lane = await lane_of(shared, principal, subscriber)
-    work = shared.broker.pull(lane.id, limit=limit, wait=wait, visibility=visibility)
-    found = await (work if not wait else _unless_over(request, shared, work))
-    tracing.handed_over(found, "pull")
-    return Response(b'{"deliveries":%b}' % shared.envelopes.array(found, bodies=bodies), media_type="application/json")
+    queue = await queue_of(shared, principal, subscriber)
+    work = shared.broker.pull(queue.id, limit=limit, wait=wait, visibility=visibility)
+    result = await (work if not wait else _unless_over(request, shared, work))
+    tracing.handed_over(result, "pull")
+    return Response(b'{"deliveries":%b}' % shared.envelopes.array(result, bodies=bodies), media_type="application/json")
 
 
 @router.post("/ack", status_code=204, responses=problem_responses(422, 503, 507))
 async def acknowledge(body: AckIn, principal: Subscriber, shared: Shared) -> None:
     """Say that deliveries are done: they are not handed out again. Those that are not known are passed over."""
-    lane = await lane_of(shared, principal, body.subscriber)
+    queue = await queue_of(shared, principal, body.subscriber)
     if body.up_to is None:
-        await shared.broker.acknowledge(lane.id, [delivery_id(text) for text in body.ids])
+        await shared.broker.acknowledge(queue.id, [delivery_id(text) for text in body.ids])
     else:
-        await acknowledge_through(shared, lane.id, delivery_id(body.up_to))
+        await acknowledge_through(shared, queue.id, delivery_id(body.up_to))
 
 
 @router.post("/nack", status_code=204, responses=problem_responses(422))
 async def give_back(body: NackIn, principal: Subscriber, shared: Shared) -> None:
     """Give back deliveries that were pulled, to be handed out again, after a delay or at once."""
-    lane = await lane_of(shared, principal, body.subscriber)
-    await shared.broker.release(lane.id, [delivery_id(text) for text in body.ids], delay=body.delay)
+    queue = await queue_of(shared, principal, body.subscriber)
+    await shared.broker.release(queue.id, [delivery_id(text) for text in body.ids], delay=body.delay)
 
 
 @router.post("/tickets", status_code=201, responses=problem_responses(422, 429))
@@ -70,7 +70,7 @@ async def make_ticket(body: TicketIn, principal: Subscriber, shared: Shared) -> 
 
     It goes into a URL, so it is good for a short time only.
     """
-    await lane_of(shared, principal, body.subscriber)
+    await queue_of(shared, principal, body.subscriber)
     return TicketOut(ticket=shared.gate.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
 
 
@@ -99,29 +99,29 @@ async def _unless_over(
 # --- what streams use too ---------------------------------------------------------------------------------------------
 
 
-async def lane_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
-    """The lane of a subscriber.
+async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
+    """The queue of a subscriber.
 
     Raises:
         NotFound: There is none.
     """
-    found = await asyncio.to_thread(shared.broker.store.lane, principal.tenant_id, subscriber)
-    if found is None:
+    result = await asyncio.to_thread(shared.broker.store.queue, principal.tenant_id, subscriber)
+    if result is None:
         raise NotFound(f"there is no subscriber {subscriber!r}")
-    return found
+    return result
 
 
-async def acknowledge_through(shared: ApiContext, lane_id: int, last: DeliveryId) -> None:
-    """Acknowledge all deliveries of a lane up to one, those of the same message that come before it included."""
-    await shared.broker.acknowledge_up_to(lane_id, last.seq - 1)
+async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryId) -> None:
+    """Acknowledge all deliveries of a queue up to one, those of the same message that come before it included."""
+    await shared.broker.acknowledge_up_to(queue_id, last.seq - 1)
     same: list[DeliveryId] = []
     position: QueuePosition | None = QueuePosition(last.seq - 1)
     while position is not None:
-        found = await asyncio.to_thread(
-            shared.broker.store.pending, lane_id, after=position, limit=100, bytes_max=1 << 20
+        results = await asyncio.to_thread(
+            shared.broker.store.pending, queue_id, after=position, limit=100, bytes_max=1 << 20
         )
-        same += [item.id for item in found if item.id <= last]
-        goes_on = found and found[-1].id < last
-        position = QueuePosition(found[-1].id.seq, found[-1].id.subscription_id) if goes_on else None
+        same += [item.id for item in results if item.id <= last]
+        goes_on = results and results[-1].id < last
+        position = QueuePosition(results[-1].id.seq, results[-1].id.subscription_id) if goes_on else None
     if same:
-        await shared.broker.acknowledge(lane_id, same)
+        await shared.broker.acknowledge(queue_id, same)

@@ -218,12 +218,12 @@ async def list_messages(
         reached = store.last_seq()
         if message_id is not None:
             one = store.message_by_id(principal.tenant_id, message_id, source)
-            found, more = [one] if one else [], False
+            results, more = [one] if one else [], False
         else:
-            found, more = page(limit, read, lambda message: len(message.xml))
-        reached = found[-1].seq if more and not newest else max([reached, *(message.seq for message in found)])
+            results, more = page(limit, read, lambda message: len(message.xml))
+        reached = results[-1].seq if more and not newest else max([reached, *(message.seq for message in results)])
         return MessagesOut(
-            messages=[MessageOut.of(message, whole=xml) for message in found], cursor=max(reached, after), more=more
+            messages=[MessageOut.of(message, whole=xml) for message in results], cursor=max(reached, after), more=more
         )
 
     return await asyncio.to_thread(find)
@@ -247,10 +247,10 @@ async def get_message_xml(seq: int, principal: Subscriber, shared: Shared) -> Re
 
 
 async def _message(shared: ApiContext, tenant_id: int, seq: int) -> StoredMessage:
-    found = await asyncio.to_thread(shared.broker.store.message, tenant_id, seq) if 0 <= seq <= _SEQ_MAX else None
-    if found is None:
+    result = await asyncio.to_thread(shared.broker.store.message, tenant_id, seq) if 0 <= seq <= _SEQ_MAX else None
+    if result is None:
         raise NotFound(f"there is no message with the sequence number {seq}")
-    return found
+    return result
 
 
 # --- rejected ---------------------------------------------------------------------------------------------------------
@@ -269,8 +269,10 @@ async def list_rejected(
         end = before if last is None else last.id
         return shared.broker.store.rejected(principal.tenant_id, before_id=end, limit=count)
 
-    found, more = await asyncio.to_thread(page, limit, read, lambda message: len(message.body))
-    return RejectedListOut(rejected=[RejectedOut.of(message) for message in found], next=found[-1].id if more else None)
+    results, more = await asyncio.to_thread(page, limit, read, lambda message: len(message.body))
+    return RejectedListOut(
+        rejected=[RejectedOut.of(message) for message in results], next=results[-1].id if more else None
+    )
 
 
 @router.get("/rejected/{rejected}", responses=problem_responses(404))
@@ -299,9 +301,9 @@ async def delete_rejected(rejected: int, principal: Publisher, shared: Shared) -
 
 
 async def _rejected(shared: ApiContext, tenant_id: int, rejected: int) -> RejectedRecord:
-    found = None
+    result = None
     if 0 <= rejected <= _SEQ_MAX:
-        found = await asyncio.to_thread(shared.broker.store.rejected_message, tenant_id, rejected)
-    if found is None:
+        result = await asyncio.to_thread(shared.broker.store.rejected_message, tenant_id, rejected)
+    if result is None:
         raise NotFound(f"there is no rejected message with the number {rejected}")
-    return found
+    return result

@@ -70,13 +70,13 @@ class BrokerCollector:
             yield _histogram(_PREFIX + name, text, getattr(self._metrics, attribute))
 
 
-def _histogram(name: str, text: str, found: Histogram) -> HistogramMetricFamily:
+def _histogram(name: str, text: str, result: Histogram) -> HistogramMetricFamily:
     buckets: list[tuple[str, float]] = []
     total = 0
-    for bound, count in zip([*map(str, found.bounds), "+Inf"], list(found.counts), strict=True):
+    for bound, count in zip([*map(str, result.bounds), "+Inf"], list(result.counts), strict=True):
         total += count
         buckets.append((bound, float(total)))
-    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=found.total)
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=result.total)
 
 
 def fill(registry: CollectorRegistry, metrics: Metrics, streams: Callable[[], int]) -> None:

@@ -37,8 +37,8 @@ async def ready(shared: Shared) -> Response:
         reason = str(error)
     except TimeoutError:
         reason = f"the store did not answer in {_STORE_SECONDS:.0f} s"
-    found: dict[str, Any] = {"status": "ready"} if reason is None else {"status": "not ready", "reason": reason}
-    return Response(orjson.dumps(found), 200 if reason is None else 503, media_type="application/json")
+    result: dict[str, Any] = {"status": "ready"} if reason is None else {"status": "not ready", "reason": reason}
+    return Response(orjson.dumps(result), 200 if reason is None else 503, media_type="application/json")
 
 
 @router.get(

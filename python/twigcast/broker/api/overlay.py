@@ -27,11 +27,11 @@ async def overlay(principal: Operator, shared: Shared) -> OverlayOut:
 @router.get("/overlay/messages/{seq}", responses=problem_responses(422))
 async def route(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
     """Show how a message came to this broker, and to which neighbours it goes from here, and why."""
-    found = overlay_of(shared)
+    result = overlay_of(shared)
     stored = await asyncio.to_thread(shared.broker.store.message, principal.tenant_id, seq)
     if stored is None:
         raise NotFound(f"there is no message {seq}, or not any more")
-    return RouteOut.of(await found.way(stored))
+    return RouteOut.of(await result.route_of(stored))
 
 
 def overlay_of(shared: ApiContext) -> Overlay:

@@ -20,16 +20,16 @@ def page(limit: int, read: Callable[[T | None, int], list[T]], size: Callable[[T
         read: Reads so many things after a given one (``None``: from the start).
         size: The bytes of a thing.
     """
-    found: list[T] = []
+    results: list[T] = []
     total, step = 0, _FIRST_STEP
     while True:
-        wanted = min(step, limit - len(found))
+        requested = min(step, limit - len(results))
         # One more tells whether there is more.
-        some = read(found[-1] if found else None, wanted + 1)
-        found += some[:wanted]
+        some = read(results[-1] if results else None, requested + 1)
+        results += some[:requested]
         total += sum(map(size, some))
-        if len(some) <= wanted:
-            return found, False
-        if len(found) >= limit or total >= _BYTES_MAX:
-            return found, True
+        if len(some) <= requested:
+            return results, False
+        if len(results) >= limit or total >= _BYTES_MAX:
+            return results, True
         step *= 2

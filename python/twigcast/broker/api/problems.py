@@ -79,10 +79,10 @@ def response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """A problem document as a response. It names the request where the request has an id."""
-    found = document(status, code, detail, more)
-    if known := request_id():
-        found["request_id"] = known
-    return Response(orjson.dumps(found), status, dict(headers or {}), MEDIA_TYPE)
+    result = document(status, code, detail, more)
+    if existing := request_id():
+        result["request_id"] = existing
+    return Response(orjson.dumps(result), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def of_error(error: Exception) -> dict[str, Any]:
@@ -175,23 +175,23 @@ def _nothing_at(path: str) -> str:
 
 def _allowed(request: Request) -> list[str]:
     """The methods that a path has, of all its routes: what refuses a method knows of one of them only."""
-    found: set[str] = set()
+    results: set[str] = set()
     for template, methods in request.app.openapi()["paths"].items():
         pattern = "[^/]+".join(map(re.escape, _PARAMETER.split(template)))
         if re.fullmatch(pattern, request.scope["path"]):
-            found.update(method.upper() for method in methods)
-    return sorted(found)
+            results.update(method.upper() for method in methods)
+    return sorted(results)
 
 
 async def _on_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [
+    results = [
         {"in": str(item["loc"][0]), "field": ".".join(str(part) for part in item["loc"][1:]), "reason": _reason(item)}
         for item in error.errors()
     ]
-    first = found[0]
+    first = results[0]
     detail = f"{first['field'] or first['in']}: {first['reason']}"
-    return response(_INVALID, "invalid", detail, {"errors": found})
+    return response(_INVALID, "invalid", detail, {"errors": results})
 
 
 def _reason(item: Mapping[str, Any]) -> str:

@@ -70,8 +70,8 @@ async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> Exp
     asked, following = await _queries(shared, principal, body)
     limits = shared.settings.engine_limits
     async with shared.explaining:
-        found = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
-    return ExplanationsOut(explanations=found, next=following)
+        result = await asyncio.to_thread(lambda: [_explain(key, query, xml, limits) for key, query in asked])
+    return ExplanationsOut(explanations=result, next=following)
 
 
 _Query = tuple[str, dict[str, str], Dialect]
@@ -79,8 +79,8 @@ _Query = tuple[str, dict[str, str], Dialect]
 
 def _explain(key: str | None, query: _Query, xml: bytes, limits: Limits) -> ExplanationOut:
     text, namespaces, dialect = query
-    found = explain_query(text, xml, namespaces=namespaces, dialect=dialect, limits=limits)
-    return ExplanationOut(key=key, query=text, matches=found.matches, text=str(found), details=dict(found.details))
+    result = explain_query(text, xml, namespaces=namespaces, dialect=dialect, limits=limits)
+    return ExplanationOut(key=key, query=text, matches=result.matches, text=str(result), details=dict(result.details))
 
 
 async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) -> bytes:

@@ -49,18 +49,18 @@ async def sources(
 ) -> CatalogueOut:
     """Show the catalogue: all registered sources, and at which broker each publishes."""
     registering = _registering(shared)
-    found = registering.catalogue.sources(principal.tenant.name)
-    return CatalogueOut(sources=[_entry(registering, name, one, dtd=dtd) for name, one in found.items()])
+    results = registering.catalogue.sources(principal.tenant.name)
+    return CatalogueOut(sources=[_entry(registering, name, one, dtd=dtd) for name, one in results.items()])
 
 
 @router.get("/overlay/sources/{name}")
 async def source(name: PathName, principal: Subscriber, shared: Shared) -> SourceEntryOut:
     """Show a registered source, with its schema."""
     registering = _registering(shared)
-    found = registering.catalogue.source(principal.tenant.name, name)
-    if found is None:
+    result = registering.catalogue.source(principal.tenant.name, name)
+    if result is None:
         raise NotFound(f"there is no registered source {name!r}")
-    return _entry(registering, name, found, dtd=True)
+    return _entry(registering, name, result, dtd=True)
 
 
 @router.put("/overlay/sources/{name}", responses=problem_responses(422, 503))
@@ -74,7 +74,7 @@ async def register_source(
     change it. A key that is given with the first registration becomes the source's.
     """
     key, choice = await _registering(shared).register_source(
-        principal.tenant.name, name, key, place=body.place, schema=body.dtd, rate=body.rate, size=body.size
+        principal.tenant.name, name, key, location=body.place, schema=body.dtd, rate=body.rate, size=body.size
     )
     chosen = ChoiceOut.of(choice)
     return RegisteredOut(broker=chosen.broker, backup=chosen.backup, key=key)
@@ -90,16 +90,16 @@ async def remove_source(name: PathName, principal: Publisher, shared: Shared, ke
 @router.post("/overlay/choice", responses=problem_responses(422, 503))
 async def choose(body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
     """Say which broker a subscriber should subscribe at: near it, and where the same is wanted."""
-    wanted = await _routing_query(body, principal.tenant.name)
-    return ChoiceOut.of(await _registering(shared).choose(body.place, wanted))
+    requested = await _routing_query(body, principal.tenant.name)
+    return ChoiceOut.of(await _registering(shared).choose(body.place, requested))
 
 
 @router.put("/overlay/profiles/{name}", responses=problem_responses(422, 503))
 async def register_profile(name: PathName, body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
     """The same, and remember it: the broker counts as the host of this profile when others are chosen."""
-    wanted = await _routing_query(body, principal.tenant.name)
+    requested = await _routing_query(body, principal.tenant.name)
     registering = _registering(shared)
-    return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, wanted))
+    return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, requested))
 
 
 @router.delete("/overlay/profiles/{name}", status_code=204, responses=problem_responses(422, 503))

@@ -23,8 +23,8 @@ router = APIRouter(prefix="/sources", tags=["sources"], responses=problem_respon
 @router.get("")
 async def list_sources(principal: Anyone, shared: Shared) -> SourcesOut:
     """List the registered sources. Publishers need none: a message may name any source."""
-    found = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
-    return SourcesOut(sources=[SourceOut.of(source) for source in found])
+    results = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
+    return SourcesOut(sources=[SourceOut.of(source) for source in results])
 
 
 @router.get("/{name}", responses=problem_responses(404))
@@ -43,8 +43,8 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
     url = None if body.url is None else await shared.urls.check(body.url)
     if body.dtd is not None:
         await asyncio.to_thread(_check_dtd, body.dtd)
-    known = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
-    is_new = all(source.name != name for source in known)
+    existing = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
+    is_new = all(source.name != name for source in existing)
     stored = await shared.broker.change(
         lambda transaction: transaction.put_source(
             principal.tenant_id,
@@ -92,29 +92,29 @@ async def resume_source(name: PathName, principal: Admin, shared: Shared) -> Sou
 @router.delete("/{name}", status_code=204, responses=problem_responses(404, 503, 507))
 async def delete_source(name: PathName, principal: Admin, shared: Shared) -> None:
     """Forget a source. Its messages stay."""
-    found = await _find(shared, principal, name)
-    await shared.broker.change(lambda transaction: transaction.delete_source(found.id))
+    result = await _find(shared, principal, name)
+    await shared.broker.change(lambda transaction: transaction.delete_source(result.id))
     shared.sources_changed()
 
 
 async def _find(shared: ApiContext, principal: Principal, name: str) -> Source:
-    found = await asyncio.to_thread(shared.broker.store.source, principal.tenant_id, name)
-    if found is None:
+    result = await asyncio.to_thread(shared.broker.store.source, principal.tenant_id, name)
+    if result is None:
         raise NotFound(f"there is no source {name!r}")
-    return found
+    return result
 
 
 async def _set_paused(shared: ApiContext, principal: Principal, name: str, *, paused: bool) -> SourceOut:
-    found = replace(await _find(shared, principal, name), paused=paused)
+    result = replace(await _find(shared, principal, name), paused=paused)
     stored = await shared.broker.change(
         lambda transaction: transaction.put_source(
-            found.tenant_id,
-            found.name,
-            kind=found.kind,
-            url=found.url,
-            interval=found.interval,
-            dtd=found.dtd,
-            paused=found.paused,
+            result.tenant_id,
+            result.name,
+            kind=result.kind,
+            url=result.url,
+            interval=result.interval,
+            dtd=result.dtd,
+            paused=result.paused,
         )
     )
     shared.sources_changed()

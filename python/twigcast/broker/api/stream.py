@@ -2,7 +2,7 @@
 
 A group of deliveries is one write to the connection, made of parts that all connections share. What comes while a
 stream waits for it is written as soon as it is handed over, without waking a task. Back-pressure is that of the
-connection: as long as its buffer is full, its lane is not asked for more.
+connection: as long as its buffer is full, its queue is not asked for more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.connection import OUTERMOST, Connection
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, context_of
-from twigcast.broker.api.deliveries import acknowledge_through, lane_of
+from twigcast.broker.api.deliveries import acknowledge_through, queue_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.errors import BrokerError, Invalid
@@ -94,9 +94,9 @@ async def stream(
     again.
     """
     principal = await admit(request, subscriber, ticket)
-    lane = await lane_of(shared, principal, subscriber)
-    position = await begin(shared, lane.id, request.headers.get("last-event-id"), after)
-    return EventStream(shared, principal, lane.id, position, automatic=ack == "auto", bodies=bodies)
+    queue = await queue_of(shared, principal, subscriber)
+    position = await begin(shared, queue.id, request.headers.get("last-event-id"), after)
+    return EventStream(shared, principal, queue.id, position, automatic=ack == "auto", bodies=bodies)
 
 
 async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
@@ -114,12 +114,12 @@ async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None)
     return principal
 
 
-async def begin(shared: ApiContext, lane_id: int, last: str | None, after: str | None) -> QueuePosition | None:
+async def begin(shared: ApiContext, queue_id: int, last: str | None, after: str | None) -> QueuePosition | None:
     """Where a stream begins; what its client says it has is acknowledged."""
     try:
         if last:
             done = delivery_id(last)
-            await acknowledge_through(shared, lane_id, done)
+            await acknowledge_through(shared, queue_id, done)
             return QueuePosition(done.seq, done.subscription_id)
         return QueuePosition(*delivery_id(after)) if after else None
     except ValueError as error:
@@ -145,7 +145,7 @@ class EventStream(Response):
         self,
         shared: ApiContext,
         principal: Principal,
-        lane_id: int,
+        queue_id: int,
         position: QueuePosition | None,
         *,
         automatic: bool,
@@ -157,7 +157,7 @@ class EventStream(Response):
         self.idle = False
         self._shared = shared
         self._principal = principal
-        self._lane_id = lane_id
+        self._queue_id = queue_id
         self._position = position
         self._automatic = automatic
         self._bodies = bodies
@@ -189,7 +189,7 @@ class EventStream(Response):
 
     async def _deliver(self) -> None:
         connection = self._connection
-        async for group in self._shared.broker.listen(self._lane_id, self._position, at_once=self._deliver_at_once):
+        async for group in self._shared.broker.read_queue(self._queue_id, self._position, offer=self._deliver_at_once):
             for part in in_writes(group):
                 await connection.send(_body(self._shared.envelopes.events(part, bodies=self._bodies)))
                 self._handed_over(part)
@@ -206,7 +206,7 @@ class EventStream(Response):
     def _handed_over(self, part: Sequence[QueuedDelivery]) -> None:
         self.idle = False
         if self._automatic:
-            self._shared.automatic_acks.handed_over(self._lane_id, part)
+            self._shared.automatic_acks.handed_over(self._queue_id, part)
         if tracing.is_on:
             tracing.handed_over(part, "stream")
 

@@ -110,7 +110,7 @@ class Streams:
 class AutomaticAcks:
     """Acknowledges what was handed to streams that want it so: for all streams together, a few times a second.
 
-    While a lane flows, only its mark is moved, to before the latest message: one row. The deliveries of the latest
+    While a queue flows, only its mark is moved, to before the latest message: one row. The deliveries of the latest
     message are acknowledged when nothing came after them for a while, since the same message may have more.
     """
 
@@ -119,14 +119,14 @@ class AutomaticAcks:
         self._moved: dict[int, list[DeliveryId]] = {}
         self._resting: dict[int, list[DeliveryId]] = {}
 
-    def handed_over(self, lane_id: int, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Note deliveries of a lane, in order."""
+    def handed_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> None:
+        """Note deliveries of a queue, in order."""
         last = deliveries[-1].id.seq
-        ids = self._moved.get(lane_id) or self._resting.pop(lane_id, None)
+        ids = self._moved.get(queue_id) or self._resting.pop(queue_id, None)
         if ids is None or ids[0].seq != last:
             ids = []
         ids += [delivery.id for delivery in deliveries if delivery.id.seq == last]
-        self._moved[lane_id] = ids
+        self._moved[queue_id] = ids
 
     async def run(self) -> None:
         """Acknowledge, until cancelled."""
@@ -142,8 +142,8 @@ class AutomaticAcks:
             resting, self._resting = resting | moved, {}
         work: list[Awaitable[None]] = []
         if moved:
-            work.append(self._broker.acknowledge_lanes({lane_id: ids[0].seq - 1 for lane_id, ids in moved.items()}))
-        work += [self._broker.acknowledge(lane_id, ids) for lane_id, ids in resting.items()]
+            work.append(self._broker.acknowledge_queues({queue_id: ids[0].seq - 1 for queue_id, ids in moved.items()}))
+        work += [self._broker.acknowledge(queue_id, ids) for queue_id, ids in resting.items()]
         for outcome in await asyncio.gather(*work, return_exceptions=True):
             if isinstance(outcome, BrokerError):
                 # They are handed out again, as at-least-once allows.

@@ -54,24 +54,24 @@ async def list_subscriptions(
     store = shared.broker.store
     if key is not None:
         one = await asyncio.to_thread(store.subscription, principal.tenant_id, key)
-        found = [one] if one and subscriber in (None, one.subscriber) else []
+        results = [one] if one and subscriber in (None, one.subscriber) else []
     else:
-        found = await asyncio.to_thread(
+        results = await asyncio.to_thread(
             store.subscriptions, principal.tenant_id, after_key=after, limit=limit + 1, subscriber=subscriber
         )
-    page = found[:limit]
+    page = results[:limit]
     return SubscriptionsOut(
         subscriptions=[SubscriptionOut.of(subscription) for subscription in page],
-        next=page[-1].key if len(found) > limit else None,
+        next=page[-1].key if len(results) > limit else None,
     )
 
 
 @router.get("/{key}", responses=problem_responses(404))
 async def get_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
     """Get a subscription, with what its subscriber has pending."""
-    found = await find(shared, principal, key)
-    pending = await asyncio.to_thread(shared.broker.store.pending_count, found.lane_id)
-    return SubscriptionOut.of(found, pending=pending)
+    result = await find(shared, principal, key)
+    pending = await asyncio.to_thread(shared.broker.store.pending_count, result.queue_id)
+    return SubscriptionOut.of(result, pending=pending)
 
 
 @router.put("/{key}", responses=problem_responses(404, 409, 422, 429, 503, 507) | {201: {"model": SubscriptionOut}})
@@ -79,16 +79,16 @@ async def put_subscription(
     key: PathName, body: ReplacementIn, principal: Subscriber, shared: Shared, response: Response
 ) -> SubscriptionOut:
     """Give a subscription another query and delivery, from the next message on; or subscribe where there is none."""
-    known = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
-    if known is None:
+    existing = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
+    if existing is None:
         response.status_code = 201
         stored = await add(shared, principal, key, body)
     else:
         if body.from_ is not None:
             raise Conflict("from: the subscription is there already; delete it first to have it begin in the past")
-        if body.subscriber not in (None, known.subscriber):
-            raise Conflict(f"subscriber: the subscription belongs to {known.subscriber!r}; delete it first")
-        stored = await replace(shared, known, body)
+        if body.subscriber not in (None, existing.subscriber):
+            raise Conflict(f"subscriber: the subscription belongs to {existing.subscriber!r}; delete it first")
+        stored = await replace(shared, existing, body)
     return SubscriptionOut.of(stored, warnings=_warnings(stored))
 
 
@@ -97,24 +97,24 @@ async def patch_subscription(
     key: PathName, body: SubscriptionPatch, principal: Subscriber, shared: Shared
 ) -> SubscriptionOut:
     """Change what is given, and leave the rest. A secret that is not given stays as it is."""
-    known = await find(shared, principal, key)
-    given = body.model_fields_set - {"state"}
-    if given:
-        settings = known.delivery
+    existing = await find(shared, principal, key)
+    supplied = body.model_fields_set - {"state"}
+    if supplied:
+        settings = existing.delivery
         if body.delivery is not None:
             settings = await delivery_settings(shared, body.delivery)
-            if "secret" not in body.delivery.model_fields_set and settings.kind == known.delivery.kind:
-                settings = DeliverySettings(settings.kind, settings.url, known.delivery.secret)
-        known = await shared.broker.replace(
-            known,
-            query=known.query if body.query is None else body.query,
-            namespaces=known.namespaces if body.namespaces is None else body.namespaces,
-            dialect=known.dialect if body.dialect is None else body.dialect,
+            if "secret" not in body.delivery.model_fields_set and settings.kind == existing.delivery.kind:
+                settings = DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
+        existing = await shared.broker.replace(
+            existing,
+            query=existing.query if body.query is None else body.query,
+            namespaces=existing.namespaces if body.namespaces is None else body.namespaces,
+            dialect=existing.dialect if body.dialect is None else body.dialect,
             delivery=settings,
         )
     if body.state is not None:
-        known = await shared.broker.set_state(known, SubscriptionState(body.state))
-    return SubscriptionOut.of(known, warnings=_warnings(known) if given else ())
+        existing = await shared.broker.set_state(existing, SubscriptionState(body.state))
+    return SubscriptionOut.of(existing, warnings=_warnings(existing) if supplied else ())
 
 
 @router.delete("/{key}", status_code=204, responses=problem_responses(404, 503, 507))
@@ -126,15 +126,15 @@ async def delete_subscription(key: PathName, principal: Subscriber, shared: Shar
 @router.post("/{key}/pause", responses=problem_responses(404, 503, 507))
 async def pause_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
     """Pause a subscription: new messages do not count for it, what is pending waits."""
-    known = await find(shared, principal, key)
-    return SubscriptionOut.of(await shared.broker.set_state(known, SubscriptionState.PAUSED))
+    existing = await find(shared, principal, key)
+    return SubscriptionOut.of(await shared.broker.set_state(existing, SubscriptionState.PAUSED))
 
 
 @router.post("/{key}/resume", responses=problem_responses(404, 503, 507))
 async def resume_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
     """Let a subscription that was paused or suspended go on, with the next message."""
-    known = await find(shared, principal, key)
-    return SubscriptionOut.of(await shared.broker.set_state(known, SubscriptionState.ACTIVE))
+    existing = await find(shared, principal, key)
+    return SubscriptionOut.of(await shared.broker.set_state(existing, SubscriptionState.ACTIVE))
 
 
 @router.get("/{key}/errors", responses=problem_responses(404))
@@ -142,8 +142,8 @@ async def list_errors(
     key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
 ) -> ErrorsOut:
     """List what went wrong for a subscription lately, newest first."""
-    found = await find(shared, principal, key)
-    records = await asyncio.to_thread(shared.broker.store.errors, found.id, limit)
+    result = await find(shared, principal, key)
+    records = await asyncio.to_thread(shared.broker.store.errors, result.id, limit)
     return ErrorsOut(errors=[ErrorOut.of(record) for record in records])
 
 
@@ -156,8 +156,8 @@ async def list_recent_deliveries(
     key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:
     """List the latest deliveries of a subscription, done or not, newest first. Nothing changes by that."""
-    found = await find(shared, principal, key)
-    deliveries = await asyncio.to_thread(shared.broker.store.recent_deliveries, found.id, limit)
+    result = await find(shared, principal, key)
+    deliveries = await asyncio.to_thread(shared.broker.store.recent_deliveries, result.id, limit)
     return Response(b'{"deliveries":%b}' % shared.envelopes.array(deliveries), media_type="application/json")
 
 
@@ -170,10 +170,10 @@ async def find(shared: ApiContext, principal: Principal, key: str) -> StoredSubs
     Raises:
         NotFound: There is none.
     """
-    found = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
-    if found is None:
+    result = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
+    if result is None:
         raise NotFound(f"there is no subscription with the key {key!r}")
-    return found
+    return result
 
 
 async def add(shared: ApiContext, principal: Principal, key: str, body: ReplacementIn) -> StoredSubscription:
@@ -194,10 +194,10 @@ async def add(shared: ApiContext, principal: Principal, key: str, body: Replacem
     return outcome
 
 
-async def replace(shared: ApiContext, known: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
+async def replace(shared: ApiContext, existing: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
     """Give a subscription what ``body`` says."""
     return await shared.broker.replace(
-        known,
+        existing,
         query=body.query,
         namespaces=body.namespaces,
         dialect=body.dialect,

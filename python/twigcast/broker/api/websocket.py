@@ -17,7 +17,7 @@ from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from twigcast.broker.api import problems
 from twigcast.broker.api.context import ApiContext, check_name, context_of
-from twigcast.broker.api.deliveries import acknowledge_through, lane_of
+from twigcast.broker.api.deliveries import acknowledge_through, queue_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.stream import admit, begin, in_writes
 from twigcast.broker.errors import BrokerError, Invalid
@@ -42,11 +42,11 @@ async def deliveries(websocket: WebSocket) -> None:
         subscriber = parameters.get("subscriber") or ""
         check_name(subscriber)
         principal = await admit(websocket, subscriber, parameters.get("ticket"))
-        lane = await lane_of(shared, principal, subscriber)
-        position = await begin(shared, lane.id, parameters.get("last_event_id"), parameters.get("after"))
+        queue = await queue_of(shared, principal, subscriber)
+        position = await begin(shared, queue.id, parameters.get("last_event_id"), parameters.get("after"))
         with shared.streams.one_more(principal) as is_open:
             await websocket.accept()
-            socket = _Socket(shared, websocket, lane.id, position, parameters)
+            socket = _Socket(shared, websocket, queue.id, position, parameters)
             is_open(socket)
             await socket.run()
     except ValueError as error:
@@ -59,12 +59,12 @@ class _Socket:
     """One connection: a task that sends, and one that reads."""
 
     def __init__(
-        self, shared: ApiContext, websocket: WebSocket, lane_id: int, position: QueuePosition | None, parameters: Any
+        self, shared: ApiContext, websocket: WebSocket, queue_id: int, position: QueuePosition | None, parameters: Any
     ) -> None:
         self.idle = False
         self._shared = shared
         self._websocket = websocket
-        self._lane_id = lane_id
+        self._queue_id = queue_id
         self._position = position
         self._automatic = parameters.get("ack") == "auto"
         self._bodies = parameters.get("bodies") not in {"false", "0", "no"}
@@ -94,14 +94,14 @@ class _Socket:
             await self._websocket.close(self._code)
 
     async def _send(self) -> None:
-        shared, lane_id, send = self._shared, self._lane_id, self._websocket.send
-        async for group in shared.broker.listen(lane_id, self._position):
+        shared, queue_id, send = self._shared, self._queue_id, self._websocket.send
+        async for group in shared.broker.read_queue(queue_id, self._position):
             for part in in_writes(group):
                 for delivery in part:
                     text = shared.envelopes.json(delivery, bodies=self._bodies).decode()
                     await send({"type": "websocket.send", "text": text})
                 if self._automatic:
-                    shared.automatic_acks.handed_over(lane_id, part)
+                    shared.automatic_acks.handed_over(queue_id, part)
                 tracing.handed_over(part, "websocket")
 
     async def _read(self) -> None:
@@ -117,9 +117,9 @@ class _Socket:
             asked = orjson.loads(text)
             if isinstance(asked, dict) and asked.keys() == {"ack"} and isinstance(asked["ack"], list):
                 ids = [delivery_id(str(item)) for item in asked["ack"]]
-                await self._shared.broker.acknowledge(self._lane_id, ids)
+                await self._shared.broker.acknowledge(self._queue_id, ids)
             elif isinstance(asked, dict) and asked.keys() == {"up_to"}:
-                await acknowledge_through(self._shared, self._lane_id, delivery_id(str(asked["up_to"])))
+                await acknowledge_through(self._shared, self._queue_id, delivery_id(str(asked["up_to"])))
             else:
                 raise Invalid('send {"ack": [ids]} or {"up_to": id}')
         except ValueError as error:

@@ -52,11 +52,11 @@ class Latency:
         total = sum(self.counts)
         if total <= 0:
             return None
-        wanted = share * total
+        requested = share * total
         passed, lower = 0, 0.0
         for bound, count in zip(self.bounds, self.counts, strict=False):
-            if count and passed + count >= wanted:
-                return lower + (bound - lower) * (wanted - passed) / count
+            if count and passed + count >= requested:
+                return lower + (bound - lower) * (requested - passed) / count
             passed += count
             lower = bound
         return lower

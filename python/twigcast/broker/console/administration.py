@@ -40,12 +40,12 @@ async def tokens(visit: PageRequest) -> Response:
 
 
 async def _tokens_page(visit: PageRequest, error: TwigcastError | None = None) -> Response:
-    found = await visit.read(visit.store.tokens, visit.tenant_id)
+    result = await visit.read(visit.store.tokens, visit.tenant_id)
     new, visit.session.new_token = visit.session.new_token, None
     status = 200 if error is None else 422
     own = visit.principal.token.id
     return visit.page(
-        "tokens.html", status, tokens=found, new=new, own=own, scopes=list(Scope), form=visit.form, error=error
+        "tokens.html", status, tokens=result, new=new, own=own, scopes=list(Scope), form=visit.form, error=error
     )
 
 
@@ -57,20 +57,20 @@ async def add_token(visit: PageRequest) -> Response:
         if not chosen:
             raise Invalid("choose what the token permits")
         body = TokenIn.model_validate({"name": form.line("name"), "scopes": chosen})
-        made = await api.create_token(body, visit.principal, visit.context)
+        created = await api.create_token(body, visit.principal, visit.context)
     except ValidationError as error:
         return await _tokens_page(visit, invalid(error))
     except TwigcastError as error:
         return await _tokens_page(visit, error)
-    visit.session.new_token = made.token
+    visit.session.new_token = created.token
     return visit.go(pages.link("/tokens"))
 
 
 async def delete_token(visit: PageRequest) -> Response:
     """Delete a token."""
     number = visit.form.number("id", 0)
-    known = await visit.read(visit.store.tokens, visit.tenant_id)
-    if all(token.id != number for token in known):
+    existing = await visit.read(visit.store.tokens, visit.tenant_id)
+    if all(token.id != number for token in existing):
         raise NotFound("there is no such token any more")
     if number == visit.principal.token.id:
         raise Conflict("you are signed in with this token; sign in with another one to delete it")
@@ -90,17 +90,17 @@ async def tenants(visit: PageRequest) -> Response:
 
 
 async def _tenants_page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
-    found = await visit.read(visit.store.tenants)
-    counts = {tenant.id: await visit.read(visit.store.subscription_count, tenant.id) for tenant in found}
+    results = await visit.read(visit.store.tenants)
+    counts = {tenant.id: await visit.read(visit.store.subscription_count, tenant.id) for tenant in results}
     defaults = {name: getattr(visit.context.settings, name) for name in TenantLimits.model_fields}
-    told = {name: field.description for name, field in TenantLimits.model_fields.items()}
+    reported = {name: field.description for name, field in TenantLimits.model_fields.items()}
     return visit.page(
         "tenants.html",
         200 if error is None else 422,
-        tenants=found,
+        tenants=results,
         counts=counts,
         defaults=defaults,
-        told=told,
+        told=reported,
         form=form,
         error=error,
     )

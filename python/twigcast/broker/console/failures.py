@@ -66,7 +66,7 @@ async def retry(visit: PageRequest) -> Response:
     """Deliver again: one, or all of a subscription."""
     count = 0
     for some in _some(await _chosen(visit)):
-        count += len(await visit.context.broker.revive(some))
+        count += len(await visit.context.broker.redrive(some))
     return visit.go(_back(visit), f"{pages.plural(count, 'delivery is', 'deliveries are')} tried again.")
 
 
@@ -112,11 +112,11 @@ def _all_of(visit: PageRequest, key: str) -> list[int]:
 
 
 async def _letter(visit: PageRequest) -> DeadLetter:
-    wanted = visit.form.number("id", 0)
-    found = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=wanted + 1, limit=1)
-    if not found or found[0].id != wanted:
+    requested = visit.form.number("id", 0)
+    result = await visit.read(visit.store.dead_letters, visit.tenant_id, before_id=requested + 1, limit=1)
+    if not result or result[0].id != requested:
         raise NotFound("there is no such dead letter any more")
-    return found[0]
+    return result[0]
 
 
 # Rejected messages ----------------------------------------------------------------------------------------------------
@@ -134,26 +134,26 @@ async def rejected(visit: PageRequest) -> Response:
 
 async def rejected_message(visit: PageRequest) -> Response:
     """One of them, with the place of the error marked."""
-    found = await _rejected(visit)
-    shown = await visit.read(excerpt, found.body, found.line, found.column)
-    return visit.page("rejected_message.html", message=found, excerpt=shown)
+    result = await _rejected(visit)
+    shown = await visit.read(excerpt, result.body, result.line, result.column)
+    return visit.page("rejected_message.html", message=result, excerpt=shown)
 
 
 async def download(visit: PageRequest) -> Response:
     """The body of one, as it was sent."""
-    found = await _rejected(visit)
-    return pages.download(found.body, f"rejected-{found.id}")
+    result = await _rejected(visit)
+    return pages.download(result.body, f"rejected-{result.id}")
 
 
 async def remove_rejected(visit: PageRequest) -> Response:
     """Remove one for good."""
-    found = await _rejected(visit)
-    await visit.context.broker.change(lambda transaction: transaction.remove_rejected([found.id]))
+    result = await _rejected(visit)
+    await visit.context.broker.change(lambda transaction: transaction.remove_rejected([result.id]))
     return visit.go(pages.link("/rejected"), "The rejected message is removed.")
 
 
 async def _rejected(visit: PageRequest) -> RejectedRecord:
-    found = await visit.read(visit.store.rejected_message, visit.tenant_id, visit.form.number("id", 0))
-    if found is None:
+    result = await visit.read(visit.store.rejected_message, visit.tenant_id, visit.form.number("id", 0))
+    if result is None:
         raise NotFound("there is no such rejected message, or not any more")
-    return found
+    return result

@@ -105,7 +105,7 @@ def namespaces_of(text: str) -> dict[str, str]:
     Raises:
         Invalid: A line is no declaration.
     """
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -113,10 +113,10 @@ def namespaces_of(text: str) -> dict[str, str]:
         if declared is None:
             raise Invalid(f"line {number} of the namespaces is to be: prefix = namespace")
         prefix = declared["xml_prefix"] or declared["prefix"] or ""
-        if prefix in found:
+        if prefix in results:
             raise Invalid(f"line {number} of the namespaces declares {prefix or 'the default'!r} again")
-        found[prefix] = declared["uri"]
-    return found
+        results[prefix] = declared["uri"]
+    return results
 
 
 def namespaces_as_text(namespaces: Mapping[str, str]) -> str:

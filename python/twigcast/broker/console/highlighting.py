@@ -84,7 +84,7 @@ def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) 
         rows_max: Rows that are shown.
     """
     marks = _Marks(text, nodes[:MARKED_MAX])
-    line_starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
+    line_starts = [0, *(result.end() for result in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
     rows: list[LayoutRow] = []
     end = 0
     looked_at = list(takewhile(lambda piece: piece.start < TEXT_CHARACTERS_MAX, pieces(text)))
@@ -108,11 +108,11 @@ class _Element:
     """It holds something else than text."""
 
 
-def _inline(found: list[MarkupToken]) -> dict[int, int]:
+def _inline(outcome: list[MarkupToken]) -> dict[int, int]:
     """The outermost elements that are left as they are: index of the start tag to index of the end tag."""
     result: dict[int, int] = {}
     open_elements: list[_Element] = []
-    for index, piece in enumerate(found):
+    for index, piece in enumerate(outcome):
         if piece.kind == "end" and open_elements:
             element = open_elements.pop()
             if element.mixed or not element.holds:
@@ -126,18 +126,18 @@ def _inline(found: list[MarkupToken]) -> dict[int, int]:
     return result
 
 
-def _rows(found: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]:
+def _rows(results: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]:
     """The pieces of each row, with its depth. White space between rows is left out."""
-    inline = _inline(found)
+    inline = _inline(results)
     depth = 0
     index = 0
-    while index < len(found):
-        piece = found[index]
+    while index < len(results):
+        piece = results[index]
         last = inline.get(index, index)
         if piece.kind == "end":
             depth = max(0, depth - 1)
         if not (piece.kind == "text" and piece.text.isspace()):
-            yield depth, found[index : last + 1]
+            yield depth, results[index : last + 1]
         if piece.kind == "start" and index not in inline:
             depth += 1
         index = last + 1
@@ -160,7 +160,7 @@ class _Marks:
     """Start of a node to its number, from 1; where several start, the first of them."""
 
     def __post_init__(self) -> None:
-        offsets = _characters(self.text, {place for node in self.nodes for place in (node.start, node.end)})
+        offsets = _characters(self.text, {position for node in self.nodes for position in (node.start, node.end)})
         changes: dict[int, int] = {}
         self.starts = {}
         for number, node in enumerate(self.nodes, start=1):
@@ -183,14 +183,14 @@ class _Marks:
     def cut(self, bit: TokenPart) -> Iterator[HighlightSpan]:
         """A part of the message, cut where nodes start and end."""
         at, end = bit.start, bit.start + len(bit.text)
-        place = bisect_right(self.bounds, at)
+        position = bisect_right(self.bounds, at)
         while at < end:
-            until = min(end, self.bounds[place]) if place < len(self.bounds) else end
-            depth = self.depths[place - 1] if place else 0
+            until = min(end, self.bounds[position]) if position < len(self.bounds) else end
+            depth = self.depths[position - 1] if position else 0
             text = bit.text[at - bit.start : until - bit.start]
             yield HighlightSpan(text, bit.kind, depth, self.starts.get(at))
             at = until
-            place += 1
+            position += 1
 
 
 def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
@@ -209,12 +209,12 @@ def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
 
 def _row(depth: int, line: int, group: list[MarkupToken], marks: _Marks) -> LayoutRow:
     spans: list[HighlightSpan] = []
-    room = ROW_CHARACTERS_MAX
+    remaining = ROW_CHARACTERS_MAX
     cut = 0
     for piece in group:
         for bit in bits(piece):
-            shown = bit if len(bit.text) <= room else bit._replace(text=bit.text[: max(room, 0)])
-            room -= len(shown.text)
+            shown = bit if len(bit.text) <= remaining else bit._replace(text=bit.text[: max(remaining, 0)])
+            remaining -= len(shown.text)
             cut += len(bit.text) - len(shown.text)
             for span in marks.cut(shown):
                 spans.extend(visible(span))
@@ -225,12 +225,12 @@ def visible(span: HighlightSpan) -> Iterator[HighlightSpan]:
     """A span with the characters that cannot be seen shown by their codes."""
     at = 0
     first = span.first_of
-    for found in _UNSEEN.finditer(span.text):
-        if found.start() > at:
-            yield HighlightSpan(span.text[at : found.start()], span.kind, span.depth, first)
+    for result in _UNSEEN.finditer(span.text):
+        if result.start() > at:
+            yield HighlightSpan(span.text[at : result.start()], span.kind, span.depth, first)
             first = None
-        yield HighlightSpan(f"U+{ord(found.group()):04X}", "unseen", span.depth, first)
+        yield HighlightSpan(f"U+{ord(result.group()):04X}", "unseen", span.depth, first)
         first = None
-        at = found.end()
+        at = result.end()
     if at < len(span.text):
         yield HighlightSpan(span.text[at:], span.kind, span.depth, first)

@@ -54,11 +54,11 @@ class TokenPart(NamedTuple):
 
 def pieces(text: str) -> Iterator[MarkupToken]:
     """The pieces of a message, one after the other; together they are the message."""
-    for found in _PIECE.finditer(text):
-        kind = found.lastgroup
-        if kind == "start" and found.group().endswith("/>"):
+    for result in _PIECE.finditer(text):
+        kind = result.lastgroup
+        if kind == "start" and result.group().endswith("/>"):
             kind = "empty"
-        yield MarkupToken("text" if kind in (None, "other") else kind, found.start(), found.group())  # type: ignore[arg-type]
+        yield MarkupToken("text" if kind in (None, "other") else kind, result.start(), result.group())  # type: ignore[arg-type]
 
 
 _ENTITY: Final = re.compile(r"&[^;\s]*;")
@@ -75,20 +75,20 @@ def bits(piece: MarkupToken) -> Iterator[TokenPart]:
 
 
 def _tag_bits(piece: MarkupToken) -> Iterator[TokenPart]:
-    for found in _IN_TAG.finditer(piece.text):
+    for result in _IN_TAG.finditer(piece.text):
         for kind in ("open", "name", "attribute", "equals", "value", "rest"):
-            part = found.group(kind)
+            part = result.group(kind)
             if part:
                 shown = kind if kind in ("name", "attribute", "value") else "punctuation"
-                yield TokenPart(shown, piece.start + found.start(kind), part)
+                yield TokenPart(shown, piece.start + result.start(kind), part)
 
 
 def _text_bits(piece: MarkupToken) -> Iterator[TokenPart]:
     at = 0
-    for found in _ENTITY.finditer(piece.text):
-        if found.start() > at:
-            yield TokenPart("text", piece.start + at, piece.text[at : found.start()])
-        yield TokenPart("entity", piece.start + found.start(), found.group())
-        at = found.end()
+    for result in _ENTITY.finditer(piece.text):
+        if result.start() > at:
+            yield TokenPart("text", piece.start + at, piece.text[at : result.start()])
+        yield TokenPart("entity", piece.start + result.start(), result.group())
+        at = result.end()
     if at < len(piece.text):
         yield TokenPart("text", piece.start + at, piece.text[at:])

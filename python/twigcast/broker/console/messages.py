@@ -67,13 +67,13 @@ async def listing(visit: PageRequest) -> Response:
 
 async def search(visit: PageRequest) -> Response:
     """Find a message by its id or its number."""
-    wanted = visit.form.line("id")
-    found = await visit.read(visit.store.message_by_id, visit.tenant_id, wanted)
-    if found is None and wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        found = await visit.read(visit.store.message, visit.tenant_id, int(wanted))
-    if found is None:
-        raise NotFound(f"there is no message with the id or number {wanted[:100]!r}, or not any more")
-    return visit.go(pages.link("/messages/one", seq=found.seq))
+    requested = visit.form.line("id")
+    result = await visit.read(visit.store.message_by_id, visit.tenant_id, requested)
+    if result is None and requested.isascii() and requested.isdigit() and len(requested) < 19:
+        result = await visit.read(visit.store.message, visit.tenant_id, int(requested))
+    if result is None:
+        raise NotFound(f"there is no message with the id or number {requested[:100]!r}, or not any more")
+    return visit.go(pages.link("/messages/one", seq=result.seq))
 
 
 async def one(visit: PageRequest) -> Response:
@@ -109,10 +109,10 @@ async def find_message(visit: PageRequest) -> StoredMessage:
         NotFound: There is none.
     """
     seq = visit.form.number("seq", 0)
-    found = await visit.read(visit.store.message, visit.tenant_id, seq)
-    if found is None:
+    result = await visit.read(visit.store.message, visit.tenant_id, seq)
+    if result is None:
         raise NotFound(f"there is no message {seq}, or not any more")
-    return found
+    return result
 
 
 async def download(visit: PageRequest) -> Response:

@@ -67,16 +67,16 @@ async def overview(visit: PageRequest) -> Response:
     """The overlay as this broker sees it."""
     visit.principal.require_operator()
     overlay = overlay_of(visit.context)
-    found = OverlayOut.of(await overlay.report())
-    dots, lines = drawing(found)
+    result = OverlayOut.of(await overlay.report())
+    dots, lines = drawing(result)
     return visit.page(
         "overlay.html",
-        overlay=found,
+        overlay=result,
         dots=dots,
         lines=lines,
         width=_WIDTH,
         height=_HEIGHT,
-        troubles=found.troubles[::-1],
+        troubles=result.troubles[::-1],
         sources=_sources(overlay),
     )
 
@@ -95,7 +95,7 @@ async def route_of(visit: PageRequest, message: StoredMessage) -> RouteOut | Non
     if visit.context.overlay is None:
         return None
     try:
-        return RouteOut.of(await visit.context.overlay.way(message))
+        return RouteOut.of(await visit.context.overlay.route_of(message))
     except StoreUnavailable:
         # The page says so by itself, for the message.
         return None
@@ -107,8 +107,8 @@ def drawing(overlay: OverlayOut) -> tuple[list[DiagramNode], list[DiagramEdge]]:
         return [], []
     brokers = sorted(overlay.brokers, key=lambda broker: (broker.identity != overlay.identity, broker.name))
     dots: dict[str, DiagramNode] = {}
-    for place, broker in enumerate(brokers):
-        angle = math.pi + 2 * math.pi * place / len(brokers)
+    for position, broker in enumerate(brokers):
+        angle = math.pi + 2 * math.pi * position / len(brokers)
         x = _WIDTH / 2 + (_WIDTH / 2 - _MARGIN) * math.cos(angle)
         y = _HEIGHT / 2 + (_HEIGHT / 2 - _MARGIN) * math.sin(angle)
         dots[broker.name] = DiagramNode(broker.name, round(x, 1), round(y, 1), broker.identity == overlay.identity)

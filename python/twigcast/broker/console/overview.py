@@ -74,18 +74,18 @@ def _scope(visit: PageRequest) -> int | None:
 
 def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Alert]:
     """What needs attention. Blocks."""
-    found = []
+    results = []
     suspended = store.subscription_count(tenant_id, SubscriptionState.SUSPENDED)
     if suspended:
         text = f"{pages.plural(suspended, 'subscription is', 'subscriptions are')} suspended"
-        found.append(Alert(text, pages.link("/subscriptions", state="suspended"), "Show"))
+        results.append(Alert(text, pages.link("/subscriptions", state="suspended"), "Show"))
     if statistics.dead_letters:
         text = pages.plural(statistics.dead_letters, "dead letter waits", "dead letters wait") + " for a decision"
-        found.append(Alert(text, pages.link("/dead-letters"), "Show"))
+        results.append(Alert(text, pages.link("/dead-letters"), "Show"))
     for source in filter(_is_failing, store.sources(tenant_id)):
         text = f"The source {source.name} fails: {source.state.get('last_error')}"
-        found.append(Alert(text, pages.link("/sources"), "Show"))
-    return found
+        results.append(Alert(text, pages.link("/sources"), "Show"))
+    return results
 
 
 def _is_failing(source: Source) -> bool:

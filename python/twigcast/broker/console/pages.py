@@ -81,10 +81,10 @@ def exact(seconds: float) -> str:
 def ago(seconds: float, now: float | None = None) -> str:
     """How long ago, or in how long, a time is."""
     passed = (time.time() if now is None else now) - seconds
-    told = duration(abs(passed))
+    reported = duration(abs(passed))
     if abs(passed) < 1:
         return "now"
-    return f"{told} ago" if passed > 0 else f"in {told}"
+    return f"{reported} ago" if passed > 0 else f"in {reported}"
 
 
 def duration(seconds: float) -> str:
@@ -125,9 +125,9 @@ def safe_json(text: str) -> Markup:
 
 def link(path: str, /, **query: object) -> str:
     """The address of a page. Values of ``None`` are left out."""
-    given = {name: str(value) for name, value in query.items() if value is not None}
+    supplied = {name: str(value) for name, value in query.items() if value is not None}
     address = BASE + path if path != "/" else "/"
-    return f"{address}?{urlencode(given, quote_via=quote)}" if given else address
+    return f"{address}?{urlencode(supplied, quote_via=quote)}" if supplied else address
 
 
 # Static files ---------------------------------------------------------------------------------------------------------
@@ -152,10 +152,10 @@ def _static_names() -> frozenset[str]:
 
 def static_link(name: str) -> str:
     """The address of a static file, which changes with its content."""
-    found = static_file(name)
-    if found is None:
+    result = static_file(name)
+    if result is None:
         raise InternalError(f"the console has no file {name!r}")
-    return f"{BASE}/static/{name}?v={found[2]}"
+    return f"{BASE}/static/{name}?v={result[2]}"
 
 
 # Rendering ------------------------------------------------------------------------------------------------------------

@@ -33,13 +33,13 @@ async def turn(
         read: Reads so many entries past the first place, in order, or back from the second one, the other way round.
     """
     if back is not None:
-        found = await read(None, back, size + 1)
-        if len(found) > size:
-            return Page(found[:size][::-1], is_first=False, has_next=True)
+        results = await read(None, back, size + 1)
+        if len(results) > size:
+            return Page(results[:size][::-1], is_first=False, has_next=True)
         # Less than a page is left: that is the first one.
         past = None
-    found = await read(past, None, size + 1)
-    return Page(found[:size], is_first=past is None, has_next=len(found) > size)
+    results = await read(past, None, size + 1)
+    return Page(results[:size], is_first=past is None, has_next=len(results) > size)
 
 
 def positions(form: FormFields) -> tuple[int | None, int | None]:

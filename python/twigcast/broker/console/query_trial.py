@@ -132,11 +132,11 @@ def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits)
     """
     engine = _engine(asked, limits)
     until = time.monotonic() + SECONDS_MAX
-    room = BYTES_MAX
+    remaining = BYTES_MAX
     tried: list[MessageTrial] = []
     for message in messages:
-        room -= len(message.xml)
-        if tried and (room < 0 or time.monotonic() > until):
+        remaining -= len(message.xml)
+        if tried and (remaining < 0 or time.monotonic() > until):
             break
         tried.append(_try(engine, message))
     return QueryTrial(tried, len(messages) - len(tried))
@@ -151,8 +151,8 @@ def _engine(asked: QueryInput, limits: Limits) -> SubscriptionSet:
 
 
 def _bounded(limits: Limits) -> Limits:
-    known = limits.as_dict()
-    return Limits(**{**known, "query_visits_max": min(known["query_visits_max"], VISITS_MAX)})
+    existing = limits.as_dict()
+    return Limits(**{**existing, "query_visits_max": min(existing["query_visits_max"], VISITS_MAX)})
 
 
 def _try(engine: SubscriptionSet, message: StoredMessage) -> MessageTrial:
@@ -203,14 +203,14 @@ def account(asked: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
     engine = _engine(asked, limits)
     bounded = _bounded(limits)
     try:
-        found = explain(asked.query, xml, namespaces=asked.namespaces, dialect=asked.dialect, limits=bounded)
+        outcome = explain(asked.query, xml, namespaces=asked.namespaces, dialect=asked.dialect, limits=bounded)
         nodes = engine.nodes(xml, "q")
-        result = _result(engine, xml) if found.matches else None
+        result = _result(engine, xml) if outcome.matches else None
     except UndecidedSubscription as error:
         return MessageReport(False, as_text(xml), (), None, (), error.reason)
     text = nodes[0].message.decode("utf-8", "replace") if nodes else as_text(xml)
     return MessageReport(
-        found.matches, text, nodes if found.matches else (), result, _explanation_lines(lines(found.details))
+        outcome.matches, text, nodes if outcome.matches else (), result, _explanation_lines(lines(outcome.details))
     )
 
 
@@ -239,6 +239,6 @@ def _explanation_lines(rendered: Iterable[str]) -> list[ExplanationLine]:
         if kind is None:
             result.append(ExplanationLine(depth, "told", text))
             continue
-        told, _, aside = text[2:].partition("  (")
-        result.append(ExplanationLine(depth, kind, told, f"({aside}" if aside else ""))
+        reported, _, aside = text[2:].partition("  (")
+        result.append(ExplanationLine(depth, kind, reported, f"({aside}" if aside else ""))
     return result

@@ -33,7 +33,7 @@ class ExcerptLine:
     number: int
     spans: tuple[HighlightSpan, ...]
     """The span at the place of the error, if it lies in this line, has the kind ``error``."""
-    is_place: bool = False
+    is_fault: bool = False
     cut_before: bool = False
     """Characters at its start are not shown."""
     cut_after: bool = False
@@ -78,7 +78,7 @@ def excerpt(body: bytes, line: int | None = None, column: int | None = None) -> 
     else:
         first, last = max(0, min(line, len(lines)) - 1 - AROUND), line + AROUND
     shown = tuple(
-        _line(number, content, column if number == line else None, is_place=number == line)
+        _line(number, content, column if number == line else None, is_fault=number == line)
         for number, content in enumerate(lines[first:last], start=first + 1)
     )
     return Excerpt(shown, (), encoding, first, max(0, len(lines) - last))
@@ -111,25 +111,25 @@ def _looks_binary(text: str) -> bool:
     return strange * 10 > len(head)
 
 
-def _line(number: int, content: str, column: int | None, *, is_place: bool) -> ExcerptLine:
-    place = None if column is None else min(column - 1, len(content))
-    start = 0 if place is None else max(0, place - LINE_CHARACTERS_MAX // 2)
+def _line(number: int, content: str, column: int | None, *, is_fault: bool) -> ExcerptLine:
+    position = None if column is None else min(column - 1, len(content))
+    start = 0 if position is None else max(0, position - LINE_CHARACTERS_MAX // 2)
     if start < LINE_CHARACTERS_MAX // 4:
         start = 0
     end = start + LINE_CHARACTERS_MAX
     spans: list[HighlightSpan] = []
-    for text, kind in _around(content[start:end], None if place is None else place - start):
+    for text, kind in _around(content[start:end], None if position is None else position - start):
         spans.extend(visible(HighlightSpan(text, kind)))
-    if place is not None and place == len(content):
+    if position is not None and position == len(content):
         # Something is missing at the end of the line.
         spans.append(HighlightSpan("\N{NO-BREAK SPACE}", "error"))
-    return ExcerptLine(number, tuple(spans), is_place, start > 0, end < len(content))
+    return ExcerptLine(number, tuple(spans), is_fault, start > 0, end < len(content))
 
 
-def _around(text: str, place: int | None) -> list[tuple[str, str]]:
-    if place is None:
+def _around(text: str, position: int | None) -> list[tuple[str, str]]:
+    if position is None:
         return [(text, "text")] if text else []
-    parts = [(text[:place], "text"), (text[place : place + 1], "error"), (text[place + 1 :], "text")]
+    parts = [(text[:position], "text"), (text[position : position + 1], "error"), (text[position + 1 :], "text")]
     return [part for part in parts if part[0]]
 
 

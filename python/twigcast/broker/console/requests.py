@@ -124,9 +124,9 @@ def sets_cookie(response: Response, request: Request, name: str, value: str, *, 
 
 def is_same_origin(request: Request) -> bool:
     """Whether a form was not sent by another site, as far as the browser tells."""
-    told = request.headers.get("sec-fetch-site")
-    if told is not None:
-        return told in ("same-origin", "none")
+    reported = request.headers.get("sec-fetch-site")
+    if reported is not None:
+        return reported in ("same-origin", "none")
     origin = request.headers.get("origin")
     # A proxy may have hidden what host the browser asked for.
     public_url = context_of(request).settings.public_url or ""
@@ -204,8 +204,8 @@ async def _elsewhere(context: ApiContext, principal: Principal, session: SignInS
 
 
 def _check_origin(visit: PageRequest) -> None:
-    given = visit.form.text("csrf")
-    if not is_same_origin(visit.request) or not visit.session.permits(given):
+    supplied = visit.form.text("csrf")
+    if not is_same_origin(visit.request) or not visit.session.permits(supplied):
         raise Forbidden("this form does not come from the console, or is too old; load the page again")
 
 

@@ -86,10 +86,10 @@ async def _missing(visit: PageRequest) -> Response:
 
 async def _static(request: Request) -> Response:
     """A style sheet, a script or a picture. Its address changes with its content."""
-    found = pages.static_file(request.path_params["name"])
-    if found is None:
+    result = pages.static_file(request.path_params["name"])
+    if result is None:
         return Response("there is no such file", 404, pages.HEADERS, "text/plain; charset=utf-8")
-    content, kind, mark = found
+    content, kind, mark = result
     fresh = request.query_params.get("v") == mark
     caching = f"public, max-age={_A_YEAR}, immutable" if fresh else "no-cache"
     headers = {**pages.HEADERS, "Cache-Control": caching, "ETag": f'"{mark}"'}

@@ -58,16 +58,16 @@ class SignInSessions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, SignInSession] = OrderedDict()
+        self._sessions: OrderedDict[bytes, SignInSession] = OrderedDict()
 
     def start(self, token_digest: bytes) -> str:
         """Begin a session; the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
         now = self._clock()
         with self._lock:
-            self._known[_digest(cookie)] = SignInSession(token_digest, now, now)
-            while len(self._known) > SESSIONS_MAX:
-                self._known.popitem(last=False)
+            self._sessions[_digest(cookie)] = SignInSession(token_digest, now, now)
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
         return cookie
 
     def find(self, cookie: str) -> SignInSession | None:
@@ -75,20 +75,20 @@ class SignInSessions:
         key = _digest(cookie)
         now = self._clock()
         with self._lock:
-            session = self._known.get(key)
+            session = self._sessions.get(key)
             if session is None:
                 return None
             if now - session.used > IDLE_SECONDS or now - session.started > LIFE_SECONDS:
-                del self._known[key]
+                del self._sessions[key]
                 return None
             session.used = now
-            self._known.move_to_end(key)
+            self._sessions.move_to_end(key)
             return session
 
     def end(self, cookie: str) -> None:
         """End a session."""
         with self._lock:
-            self._known.pop(_digest(cookie), None)
+            self._sessions.pop(_digest(cookie), None)
 
 
 def _digest(cookie: str) -> bytes:

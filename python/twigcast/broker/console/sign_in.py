@@ -83,9 +83,9 @@ def _form_cookie(request: Request) -> str:
     return f"{cookie_name(request)}_form"
 
 
-def _check_origin(request: Request, given: str) -> None:
+def _check_origin(request: Request, supplied: str) -> None:
     mark = request.cookies.get(_form_cookie(request), "")
-    if not mark or not hmac.compare_digest(mark.encode(), given.encode()) or not is_same_origin(request):
+    if not mark or not hmac.compare_digest(mark.encode(), supplied.encode()) or not is_same_origin(request):
         raise Forbidden("this form is too old, or the browser keeps no cookies; try once more")
 
 

@@ -49,16 +49,16 @@ async def listing(visit: PageRequest) -> Response:
 
 
 async def _page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
-    found = await visit.read(visit.store.sources, visit.tenant_id)
+    results = await visit.read(visit.store.sources, visit.tenant_id)
     latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LOOKED_AT)
     rates = lately(latest, time.time())
-    known = {source.name for source in found}
+    existing = {source.name for source in results}
     return visit.page(
         "sources.html",
         200 if error is None else 422,
-        sources=found,
+        sources=results,
         rates=rates,
-        others=sorted(rates.keys() - known),
+        others=sorted(rates.keys() - existing),
         kinds=KINDS,
         form=form,
         error=error,
@@ -113,41 +113,41 @@ def _body(form: FormFields) -> SourceIn:
 
 async def _find(visit: PageRequest) -> Source:
     name = visit.form.text("name")
-    found = await visit.read(visit.store.source, visit.tenant_id, name)
-    if found is None:
+    result = await visit.read(visit.store.source, visit.tenant_id, name)
+    if result is None:
         raise NotFound(f"there is no source {name[:100]!r}")
-    return found
+    return result
 
 
 async def pause(visit: PageRequest) -> Response:
     """Poll a source no more."""
-    found = await _set_paused(visit, paused=True)
-    return visit.go(pages.link("/sources"), f"{found.name} is paused.")
+    result = await _set_paused(visit, paused=True)
+    return visit.go(pages.link("/sources"), f"{result.name} is paused.")
 
 
 async def resume(visit: PageRequest) -> Response:
     """Poll a source again."""
-    found = await _set_paused(visit, paused=False)
-    return visit.go(pages.link("/sources"), f"{found.name} is polled again.")
+    result = await _set_paused(visit, paused=False)
+    return visit.go(pages.link("/sources"), f"{result.name} is polled again.")
 
 
 async def _set_paused(visit: PageRequest, *, paused: bool) -> Source:
-    found = replace(await _find(visit), paused=paused)
+    result = replace(await _find(visit), paused=paused)
     return await visit.context.broker.change(
         lambda transaction: transaction.put_source(
-            found.tenant_id,
-            found.name,
-            kind=found.kind,
-            url=found.url,
-            interval=found.interval,
-            dtd=found.dtd,
-            paused=found.paused,
+            result.tenant_id,
+            result.name,
+            kind=result.kind,
+            url=result.url,
+            interval=result.interval,
+            dtd=result.dtd,
+            paused=result.paused,
         )
     )
 
 
 async def delete(visit: PageRequest) -> Response:
     """Forget a source."""
-    found = await _find(visit)
-    await visit.context.broker.change(lambda transaction: transaction.delete_source(found.id))
-    return visit.go(pages.link("/sources"), f"{found.name} is deleted; its messages stay.")
+    result = await _find(visit)
+    await visit.context.broker.change(lambda transaction: transaction.delete_source(result.id))
+    return visit.go(pages.link("/sources"), f"{result.name} is deleted; its messages stay.")

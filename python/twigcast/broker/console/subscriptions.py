@@ -101,25 +101,25 @@ def _state(name: str) -> SubscriptionState | None:
         raise Invalid(f"there is no state {name[:40]!r}") from None
 
 
-def _listed(store: Store, found: list[StoredSubscription]) -> list[SubscriptionListRow]:
+def _listed(store: Store, results: list[StoredSubscription]) -> list[SubscriptionListRow]:
     """The rows of a page. Blocks."""
     until = time.monotonic() + LOOKED_UP_SECONDS
-    waiting = set(store.lanes_with_pending({subscription.lane_id for subscription in found}))
+    waiting = set(store.queues_with_pending({subscription.queue_id for subscription in results}))
     counts: dict[int, int] = {}
     rows = []
-    for subscription in found:
-        lane_id = subscription.lane_id
-        if lane_id not in counts and lane_id not in waiting:
-            counts[lane_id] = 0
+    for subscription in results:
+        queue_id = subscription.queue_id
+        if queue_id not in counts and queue_id not in waiting:
+            counts[queue_id] = 0
         if time.monotonic() > until:
-            rows.append(SubscriptionListRow(subscription, counts.get(lane_id), None, None))
+            rows.append(SubscriptionListRow(subscription, counts.get(queue_id), None, None))
             continue
-        if lane_id not in counts:
-            counts[lane_id] = store.pending_count(lane_id)
+        if queue_id not in counts:
+            counts[queue_id] = store.pending_count(queue_id)
         last = store.recent_deliveries(subscription.id, 1)
         errors = store.errors(subscription.id, 1)
         received = last[0].message.received if last else None
-        rows.append(SubscriptionListRow(subscription, counts[lane_id], received, errors[0].reason if errors else None))
+        rows.append(SubscriptionListRow(subscription, counts[queue_id], received, errors[0].reason if errors else None))
     return rows
 
 
@@ -128,19 +128,19 @@ def _listed(store: Store, found: list[StoredSubscription]) -> list[SubscriptionL
 
 async def one(visit: PageRequest) -> Response:
     """A subscription with its last deliveries and errors."""
-    found = await find(visit)
+    result = await find(visit)
     store = visit.store
-    letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=found.key)
+    letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=result.key)
     return visit.page(
         "subscription.html",
-        subscription=found,
-        checked=await visit.read(check_query, asked_of(found), visit.context.settings.engine_limits),
-        namespaces=namespaces_as_text(found.namespaces),
-        pending=await visit.read(store.pending_count, found.lane_id),
-        deliveries=await visit.read(store.recent_deliveries, found.id, SHOWN),
-        errors=await visit.read(store.errors, found.id, SHOWN),
+        subscription=result,
+        checked=await visit.read(check_query, asked_of(result), visit.context.settings.engine_limits),
+        namespaces=namespaces_as_text(result.namespaces),
+        pending=await visit.read(store.pending_count, result.queue_id),
+        deliveries=await visit.read(store.recent_deliveries, result.id, SHOWN),
+        errors=await visit.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
-        command=commands.pull(visit.request, found.subscriber) if found.delivery.kind == "pull" else None,
+        command=commands.pull(visit.request, result.subscriber) if result.delivery.kind == "pull" else None,
     )
 
 
@@ -151,10 +151,10 @@ async def find(visit: PageRequest) -> StoredSubscription:
         NotFound: There is none.
     """
     key = visit.form.text("key")
-    found = await visit.read(visit.store.subscription, visit.tenant_id, key)
-    if found is None:
+    result = await visit.read(visit.store.subscription, visit.tenant_id, key)
+    if result is None:
         raise NotFound(f"there is no subscription with the key {key[:100]!r}")
-    return found
+    return result
 
 
 def asked_of(subscription: StoredSubscription) -> QueryInput:
@@ -185,15 +185,15 @@ async def create(visit: PageRequest) -> Response:
 
 async def edit(visit: PageRequest) -> Response:
     """The form of a subscription that is there."""
-    found = await find(visit)
+    result = await find(visit)
     form = FormFields(
         {
-            "key": found.key,
-            "query": found.query,
-            "namespaces": namespaces_as_text(found.namespaces),
-            "dialect": found.dialect,
-            "kind": found.delivery.kind,
-            "url": found.delivery.url or "",
+            "key": result.key,
+            "query": result.query,
+            "namespaces": namespaces_as_text(result.namespaces),
+            "dialect": result.dialect,
+            "kind": result.delivery.kind,
+            "url": result.delivery.url or "",
         }
     )
     return await _form_page(visit, "edit", form)
@@ -201,28 +201,30 @@ async def edit(visit: PageRequest) -> Response:
 
 async def save(visit: PageRequest) -> Response:
     """Give a subscription another query and delivery."""
-    known = await find(visit)
+    existing = await find(visit)
     try:
         body = _body(visit.form)
         await visit.context.broker.replace(
-            known,
+            existing,
             query=body.query,
             namespaces=body.namespaces,
             dialect=body.dialect,
-            delivery=await _changed_delivery(visit, known, body.delivery),
+            delivery=await _changed_delivery(visit, existing, body.delivery),
         )
     except TwigcastError as error:
         return await _form_page(visit, "edit", visit.form, error)
-    return visit.go(pages.link("/subscriptions/one", key=known.key), "Saved. It counts from the next message on.")
+    return visit.go(pages.link("/subscriptions/one", key=existing.key), "Saved. It counts from the next message on.")
 
 
-async def _changed_delivery(visit: PageRequest, known: StoredSubscription, wanted: DeliveryIn) -> DeliverySettings:
+async def _changed_delivery(
+    visit: PageRequest, existing: StoredSubscription, requested: DeliveryIn
+) -> DeliverySettings:
     """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
-    if known.delivery.kind == "websub":
-        return known.delivery
-    settings = await api.delivery_settings(visit.context, wanted)
-    if settings.secret is None and settings.kind == known.delivery.kind and not visit.form.has("no_secret"):
-        return DeliverySettings(settings.kind, settings.url, known.delivery.secret)
+    if existing.delivery.kind == "websub":
+        return existing.delivery
+    settings = await api.delivery_settings(visit.context, requested)
+    if settings.secret is None and settings.kind == existing.delivery.kind and not visit.form.has("no_secret"):
+        return DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
     return settings
 
 
@@ -303,20 +305,20 @@ async def _form_page(
 
 async def pause(visit: PageRequest) -> Response:
     """Pause a subscription."""
-    found = await find(visit)
-    await visit.context.broker.set_state(found, SubscriptionState.PAUSED)
-    return visit.go(pages.link("/subscriptions/one", key=found.key), "Paused. New messages do not count for it.")
+    result = await find(visit)
+    await visit.context.broker.set_state(result, SubscriptionState.PAUSED)
+    return visit.go(pages.link("/subscriptions/one", key=result.key), "Paused. New messages do not count for it.")
 
 
 async def resume(visit: PageRequest) -> Response:
     """Let a subscription go on."""
-    found = await find(visit)
-    await visit.context.broker.set_state(found, SubscriptionState.ACTIVE)
-    return visit.go(pages.link("/subscriptions/one", key=found.key), "It goes on with the next message.")
+    result = await find(visit)
+    await visit.context.broker.set_state(result, SubscriptionState.ACTIVE)
+    return visit.go(pages.link("/subscriptions/one", key=result.key), "It goes on with the next message.")
 
 
 async def delete(visit: PageRequest) -> Response:
     """Delete a subscription."""
-    found = await find(visit)
-    await visit.context.broker.unsubscribe(found)
-    return visit.go(pages.link("/subscriptions"), f"{found.key} is deleted, with what it had pending.")
+    result = await find(visit)
+    await visit.context.broker.unsubscribe(result)
+    return visit.go(pages.link("/subscriptions"), f"{result.key} is deleted, with what it had pending.")

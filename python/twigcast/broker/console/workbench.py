@@ -65,10 +65,10 @@ async def workbench(visit: PageRequest) -> Response:
     """The page. The address tells the query, so that it can be linked to."""
     form = visit.form
     if form.has("key"):
-        found = asked_of(await find(visit))
-        namespaces = "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in found.namespaces.items())
-        known = {"query": found.query, "namespaces": namespaces, "dialect": found.dialect}
-        form = FormFields({**form.fields, **known})
+        result = asked_of(await find(visit))
+        namespaces = "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in result.namespaces.items())
+        existing = {"query": result.query, "namespaces": namespaces, "dialect": result.dialect}
+        form = FormFields({**form.fields, **existing})
     bench = await _bench(visit, form)
     return visit.page(
         "workbench.html", form=form, counts=COUNTS, count=_count(form), bench=bench, link_to=_linker(form)
@@ -119,11 +119,11 @@ async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
     async with visit.context.explaining:
         messages = await visit.read(visit.store.messages, visit.tenant_id, limit=_count(form), newest_first=True)
         trial = await visit.read(try_on, asked, messages, limits)
-        wanted = await _requested_message(visit, form, trial)
-        if wanted is None:
+        requested = await _requested_message(visit, form, trial)
+        if requested is None:
             return WorkbenchView(checked, trial=trial)
         try:
-            shown = await visit.read(_show, asked, wanted, visit)
+            shown = await visit.read(_show, asked, requested, visit)
         except TwigcastError as error:
             return WorkbenchView(checked, trial=trial, trouble=str(error))
     return WorkbenchView(checked, trial=trial, shown=shown)
@@ -133,17 +133,17 @@ async def _requested_message(visit: PageRequest, form: FormFields, trial: QueryT
     """The message that is looked at: the one asked for; or the newest that matches, or else the newest."""
     seq = form.number("message", 0)
     if seq:
-        found = await visit.read(visit.store.message, visit.tenant_id, seq)
-        if found is not None:
-            return found
+        result = await visit.read(visit.store.message, visit.tenant_id, seq)
+        if result is not None:
+            return result
     matching = [one.message for one in trial.tried if one.answer == "yes"]
     return next(iter([*matching, *(one.message for one in trial.tried)]), None)
 
 
 def _show(asked: QueryInput, message: StoredMessage, visit: PageRequest) -> WorkbenchMessage:
-    told = account(asked, message.xml, visit.context.settings.engine_limits)
-    result = None if told.result is None else lay_out(told.result.decode("utf-8", "replace"))
-    return WorkbenchMessage(message, told, lay_out(told.text, told.nodes), result)
+    reported = account(asked, message.xml, visit.context.settings.engine_limits)
+    result = None if reported.result is None else lay_out(reported.result.decode("utf-8", "replace"))
+    return WorkbenchMessage(message, reported, lay_out(reported.text, reported.nodes), result)
 
 
 async def account_of(visit: PageRequest, asked: QueryInput, message: StoredMessage) -> WorkbenchMessage:

@@ -203,18 +203,18 @@ class UrlPolicy:
         try:
             async with asyncio.timeout(_DNS_SECONDS):
                 texts = await (self.resolver or resolve)(host, port)
-            found = [ipaddress.ip_address(text) for text in texts]
+            results = [ipaddress.ip_address(text) for text in texts]
         except TimeoutError:
             raise HostNotFound(f"looking up {host} took longer than {_DNS_SECONDS:.0f} s") from None
         except (OSError, ValueError, UnicodeError):
             raise HostNotFound(f"the host {host} does not resolve") from None
-        if not found:
+        if not results:
             raise HostNotFound(f"the host {host} does not resolve")
-        for address in found:
+        for address in results:
             if not self._permits(host, address):
                 what = "is" if str(address) == host else f"leads to {address}, which is"
                 raise UrlRefused(f"{host} {what} no public address; an operator can permit it")
-        return [str(address) for address in found]
+        return [str(address) for address in results]
 
     def _permits(self, host: str, address: Address) -> bool:
         if self.allow_private or host in self.hosts or is_public(address):
@@ -234,8 +234,8 @@ _dns_threads: Final = ThreadPoolExecutor(_DNS_THREADS, thread_name_prefix="dns")
 
 async def resolve(host: str, port: int) -> list[str]:
     """Ask the system's resolver."""
-    found = await asyncio.get_running_loop().run_in_executor(_dns_threads, _look_up, host, port)
-    return list(dict.fromkeys(found))
+    result = await asyncio.get_running_loop().run_in_executor(_dns_threads, _look_up, host, port)
+    return list(dict.fromkeys(result))
 
 
 def _look_up(host: str, port: int) -> list[str]:

@@ -135,8 +135,8 @@ class _Content:
     @property
     def title(self) -> str:
         """The text of the element that is best called a title."""
-        found = (_shortened(self._titles.get(name, []), _TITLE_CHARACTERS) for name in _TITLES)
-        return next(filter(None, found), "")
+        result = (_shortened(self._titles.get(name, []), _TITLE_CHARACTERS) for name in _TITLES)
+        return next(filter(None, result), "")
 
     @property
     def summary(self) -> str:

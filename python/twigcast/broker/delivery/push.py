@@ -1,10 +1,10 @@
-"""Pushing: from lanes that have something pending to subscribers' servers, in order, at least once.
+"""Pushing: from queues that have something pending to subscribers' servers, in order, at least once.
 
-There is one :class:`_Lane` for each pushed subscription that has something pending, and it is only a place in a queue
+There is one :class:`_Queue` for each pushed subscription that has something pending, and it is only a place in a queue
 (:mod:`~twigcast.broker.delivery.host_scheduler`) and a count of attempts; what is idle is a number in a table. A turn
 reads a few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn,
-and the lane comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
-lane goes on: nothing ends silently.
+and the queue comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
+queue goes on: nothing ends silently.
 
 Attempts that failed are counted in the store, so that a delivery comes to its end however often the broker restarts.
 After a restart what is pending is pending still, and is marked as possibly delivered before.
@@ -44,9 +44,9 @@ _TURN_DELIVERIES: Final = 32
 _TURN_BYTES: Final = 256 << 10
 _ASKED_AT_ONCE: Final = 10_000
 _STORE_WAIT: Final = 2.0
-"""Seconds until a lane asks again a store that did not answer."""
+"""Seconds until a queue asks again a store that did not answer."""
 _REPLAY_WAIT: Final = 1.0
-"""Seconds until a lane that waits for its replay looks again, should nobody tell it."""
+"""Seconds until a queue that waits for its replay looks again, should nobody tell it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class PushCounts:
     delivered: int = 0
     failed: int = 0
     """Attempts that failed."""
-    buried: int = 0
+    dead_lettered: int = 0
     suspended: int = 0
 
 
 class Pusher:
-    """Pushes what lanes have pending. A watcher of the broker.
+    """Pushes what queues have pending. A watcher of the broker.
 
     Args:
         broker: Where deliveries come from.
@@ -104,15 +104,15 @@ class Pusher:
         self._outgoing = outgoing
         self._channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
-        self._known: dict[int, tuple[int, str, str]] = {}  # lane to tenant, key and host of its subscription
-        self._busy: dict[int, _Lane] = {}
-        self._unsure: set[int] = set()  # lanes that may have something pending
+        self._targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
+        self._busy: dict[int, _Queue] = {}
+        self._unsure: set[int] = set()  # queues that may have something pending
         self._asking: asyncio.Task[None] | None = None
         self._before_start = 0
 
     @property
-    def busy_lanes(self) -> int:
-        """Lanes that have something pending."""
+    def busy_queues(self) -> int:
+        """Queues that have something pending."""
         return len(self._busy)
 
     def open_hosts(self) -> list[str]:
@@ -128,7 +128,7 @@ class Pusher:
         self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
         for subscription in stored:
             self._learn(subscription)
-        self._ask(self._known)
+        self._ask(self._targets)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Let attempts that run come to their end, for ``grace`` seconds, and start no more."""
@@ -139,57 +139,57 @@ class Pusher:
 
     # The broker tells -----------------------------------------------------------------------------------------------
 
-    def on_deliveries(self, lane_ids: Collection[int]) -> None:
-        """Lanes got deliveries."""
-        for lane_id in lane_ids:
-            if lane_id in self._known:
-                self._wake(lane_id)
+    def on_deliveries(self, queue_ids: Collection[int]) -> None:
+        """Queues got deliveries."""
+        for queue_id in queue_ids:
+            if queue_id in self._targets:
+                self._wake(queue_id)
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
         """Subscriptions changed or went."""
         for subscription in removed:
-            self._known.pop(subscription.lane_id, None)
+            self._targets.pop(subscription.queue_id, None)
         for subscription in changed:
             self._learn(subscription)
-        active = [s.lane_id for s in changed if s.lane_id in self._known and s.state is SubscriptionState.ACTIVE]
-        for lane_id in active:
-            if lane_id in self._busy:
-                self._wake_anew(lane_id)
-        self._ask(lane_id for lane_id in active if lane_id not in self._busy)
+        active = [s.queue_id for s in changed if s.queue_id in self._targets and s.state is SubscriptionState.ACTIVE]
+        for queue_id in active:
+            if queue_id in self._busy:
+                self._wake_anew(queue_id)
+        self._ask(queue_id for queue_id in active if queue_id not in self._busy)
 
-    def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Dead letters are tried once more, each by itself. One that is not delivered is buried again."""
+    def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
+        """Dead letters are tried once more, each by itself. One that is not delivered is given up again."""
         for delivery in deliveries:
             self._queues.add(_Redelivery(self, delivery))
 
     def _learn(self, subscription: StoredSubscription) -> None:
         if subscription.delivery.kind in self._channels:
             host = origin_of(subscription.delivery.url or "")
-            self._known[subscription.lane_id] = (subscription.tenant_id, subscription.key, host)
+            self._targets[subscription.queue_id] = (subscription.tenant_id, subscription.key, host)
         else:
-            self._known.pop(subscription.lane_id, None)
+            self._targets.pop(subscription.queue_id, None)
 
-    def _wake(self, lane_id: int) -> None:
-        lane = self._busy.get(lane_id)
-        if lane is None:
-            lane = self._busy[lane_id] = _Lane(self, lane_id)
-            self._queues.add(lane)
+    def _wake(self, queue_id: int) -> None:
+        queue = self._busy.get(queue_id)
+        if queue is None:
+            queue = self._busy[queue_id] = _Queue(self, queue_id)
+            self._queues.add(queue)
         else:
-            lane.again = True
+            queue.again = True
 
-    def _wake_anew(self, lane_id: int) -> None:
-        """Wake a lane whose subscription is another now: it waits no longer, neither for its time nor for its host."""
-        lane = self._busy[lane_id]
-        if lane.is_running:
-            lane.again = True
+    def _wake_anew(self, queue_id: int) -> None:
+        """Wake a queue whose subscription is another now: it waits no longer, neither for its time nor for its host."""
+        queue = self._busy[queue_id]
+        if queue.is_running:
+            queue.again = True
         else:
-            lane.is_abandoned = True
-            self._busy[lane_id] = lane = lane.successor()
-            self._queues.add(lane)
+            queue.is_abandoned = True
+            self._busy[queue_id] = queue = queue.successor()
+            self._queues.add(queue)
 
-    def _ask(self, lane_ids: Iterable[int]) -> None:
-        """Wake those lanes that turn out to have something pending: of many that are new, none has."""
-        self._unsure.update(lane_ids)
+    def _ask(self, queue_ids: Iterable[int]) -> None:
+        """Wake those queues that turn out to have something pending: of many that are new, none has."""
+        self._unsure.update(queue_ids)
         if self._unsure and (self._asking is None or self._asking.done()):
             self._asking = asyncio.get_running_loop().create_task(self._wake_filled())
             self._asking.add_done_callback(_tell_fault)
@@ -199,7 +199,7 @@ class Pusher:
             some = list(itertools.islice(self._unsure, _ASKED_AT_ONCE))
             self._unsure.difference_update(some)
             try:
-                filled = await asyncio.to_thread(self.broker.store.lanes_with_pending, some)
+                filled = await asyncio.to_thread(self.broker.store.queues_with_pending, some)
             except StoreUnavailable as error:
                 _log.warning("deliveries wait for the store: %s", error.reason)
                 self._unsure.update(some)
@@ -207,17 +207,17 @@ class Pusher:
                 continue
             self.on_deliveries(filled)
 
-    # For lanes ------------------------------------------------------------------------------------------------------
+    # For queues ------------------------------------------------------------------------------------------------------
 
-    def identity(self, lane_id: int) -> tuple[int, str, str] | None:
-        """Tenant, key and host of a lane's subscription, while there is one that is pushed."""
-        return self._known.get(lane_id)
+    def identity(self, queue_id: int) -> tuple[int, str, str] | None:
+        """Tenant, key and host of a queue's subscription, while there is one that is pushed."""
+        return self._targets.get(queue_id)
 
-    def rest(self, lane_id: int) -> None:
-        """A lane has nothing to do."""
-        self._busy.pop(lane_id, None)
+    def rest(self, queue_id: int) -> None:
+        """A queue has nothing to do."""
+        self._busy.pop(queue_id, None)
 
-    def may_be_known(self, delivery: QueuedDelivery) -> bool:
+    def may_have_been_sent(self, delivery: QueuedDelivery) -> bool:
         """Whether an earlier run of the broker may have sent a delivery."""
         return delivery.id.seq <= self._before_start
 
@@ -252,23 +252,23 @@ class Pusher:
         self.counts.failed += 1
         return failure
 
-    async def record(self, lane_id: int, attempts: Attempts, reason: str) -> None:
+    async def record(self, queue_id: int, attempts: Attempts, reason: str) -> None:
         """Keep what went wrong where the owner of the subscription sees it, and how often it did."""
         record = ErrorRecord(attempts.id.subscription_id, time.time(), reason, attempts.id.seq)
 
         def keep(transaction: Transaction) -> None:
             transaction.add_errors([record])
-            transaction.set_attempts(lane_id, attempts)
+            transaction.set_attempts(queue_id, attempts)
 
         await self.broker.change(keep)
 
-    async def attempts(self, lane_id: int) -> Attempts | None:
-        """What was tried at the first delivery of a lane before the broker started."""
-        return await asyncio.to_thread(self.broker.store.attempts, lane_id)
+    async def attempts(self, queue_id: int) -> Attempts | None:
+        """What was tried at the first delivery of a queue before the broker started."""
+        return await asyncio.to_thread(self.broker.store.attempts, queue_id)
 
-    async def forget_attempts(self, lane_id: int) -> None:
-        """The first delivery of a lane has come to its end."""
-        await self.broker.change(lambda transaction: transaction.set_attempts(lane_id, None))
+    async def forget_attempts(self, queue_id: int) -> None:
+        """The first delivery of a queue has come to its end."""
+        await self.broker.change(lambda transaction: transaction.set_attempts(queue_id, None))
 
 
 def _tell_fault(task: asyncio.Task[None]) -> None:
@@ -277,12 +277,12 @@ def _tell_fault(task: asyncio.Task[None]) -> None:
         _log.error("lanes that may have something pending could not be found", exc_info=error)
 
 
-class _Lane:
-    """A lane that has something pending."""
+class _Queue:
+    """A queue that has something pending."""
 
-    def __init__(self, pusher: Pusher, lane_id: int) -> None:
+    def __init__(self, pusher: Pusher, queue_id: int) -> None:
         self._pusher = pusher
-        self._lane_id = lane_id
+        self._queue_id = queue_id
         self._host = ""
         self.again = False
         """Whether something came while a turn was on."""
@@ -294,18 +294,18 @@ class _Lane:
         self._first_at = 0.0
         self._remembers = True  # whether the store may know of attempts
 
-    def successor(self) -> _Lane:
-        """The same lane with all its attempts, to be put into a queue anew."""
-        lane = _Lane(self._pusher, self._lane_id)
-        lane._tried = self._tried
-        return lane
+    def successor(self) -> _Queue:
+        """The same queue with all its attempts, to be put into a queue anew."""
+        queue = _Queue(self._pusher, self._queue_id)
+        queue._tried = self._tried
+        return queue
 
     @property
     def host(self) -> str:
         """Where its subscriber is."""
-        known = self._pusher.identity(self._lane_id)
-        if known is not None:
-            self._host = known[2]
+        existing = self._pusher.identity(self._queue_id)
+        if existing is not None:
+            self._host = existing[2]
         return self._host
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
@@ -323,14 +323,14 @@ class _Lane:
         if turn.wait is None:
             if self.again:
                 return replace(turn, wait=0.0)
-            self._pusher.rest(self._lane_id)
+            self._pusher.rest(self._queue_id)
         return turn
 
     async def _turn(self, probe: bool) -> AttemptOutcome:
-        known = self._pusher.identity(self._lane_id)
-        if known is None:
+        existing = self._pusher.identity(self._queue_id)
+        if existing is None:
             return AttemptOutcome()
-        subscription, pending = await asyncio.to_thread(self._read, known[0], known[1])
+        subscription, pending = await asyncio.to_thread(self._read, existing[0], existing[1])
         if subscription is None or not pending:
             return AttemptOutcome()
         if subscription.replay_next is not None:
@@ -353,14 +353,14 @@ class _Lane:
         subscription = store.subscription(tenant_id, key)
         if (
             subscription is None
-            or subscription.lane_id != self._lane_id
+            or subscription.queue_id != self._queue_id
             or subscription.state is not SubscriptionState.ACTIVE
             or subscription.delivery.kind == "pull"
             # A lease that has ended; the hub is about to say so.
             or (subscription.delivery.expires or math.inf) <= time.time()
         ):
             return None, []
-        return subscription, store.pending(self._lane_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
+        return subscription, store.pending(self._queue_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
 
     async def _send(self, subscription: StoredSubscription, group: Sequence[QueuedDelivery]) -> AttemptOutcome:
         """Try to send some deliveries: the turn goes on where it says to wait for no time."""
@@ -370,7 +370,7 @@ class _Lane:
         self._tried = group[0].id
         outcome = await self._pusher.attempt(subscription, marked)
         if not isinstance(outcome, Failure):
-            await self._pusher.broker.acknowledge_up_to(self._lane_id, group[-1].id.seq)
+            await self._pusher.broker.acknowledge_up_to(self._queue_id, group[-1].id.seq)
             await self._end()
             return AttemptOutcome(wait=0.0, reached=True if outcome else None)
         self._attempts += 1
@@ -379,23 +379,23 @@ class _Lane:
     async def _begin(self, delivery: QueuedDelivery) -> None:
         """Count attempts at another delivery: from none on, or from where an earlier run of the broker was."""
         self._attempts, self._first_at = 0, self._pusher.clock()
-        if not (self._remembers and self._tried.seq == 0 and self._pusher.may_be_known(delivery)):
+        if not (self._remembers and self._tried.seq == 0 and self._pusher.may_have_been_sent(delivery)):
             return
-        known = await self._pusher.attempts(self._lane_id)
-        self._remembers = known is not None
-        if known is not None and known.id == delivery.id:
-            self._attempts = known.count
-            self._first_at -= max(0.0, time.time() - known.first_at)
+        existing = await self._pusher.attempts(self._queue_id)
+        self._remembers = existing is not None
+        if existing is not None and existing.id == delivery.id:
+            self._attempts = existing.count
+            self._first_at -= max(0.0, time.time() - existing.first_at)
 
     async def _end(self) -> None:
         """A delivery has come to its end, whichever."""
         if self._attempts and self._remembers:
-            await self._pusher.forget_attempts(self._lane_id)
+            await self._pusher.forget_attempts(self._queue_id)
             self._remembers = False
         self._attempts = 0
 
     def _is_redelivery(self, delivery: QueuedDelivery) -> bool:
-        return self._pusher.may_be_known(delivery) or delivery.id <= self._tried
+        return self._pusher.may_have_been_sent(delivery) or delivery.id <= self._tried
 
     async def _failed(
         self, subscription: StoredSubscription, group: Sequence[QueuedDelivery], failure: Failure
@@ -405,16 +405,16 @@ class _Lane:
         reason = f"attempt {self._attempts} failed: {failure.reason}"
         since = time.time() - (pusher.clock() - self._first_at)
         self._remembers = True
-        await pusher.record(self._lane_id, Attempts(group[0].id, self._attempts, since), reason)
+        await pusher.record(self._queue_id, Attempts(group[0].id, self._attempts, since), reason)
         if failure.gone:
             pusher.counts.suspended += 1
             reason = "its server answered with status 410 (Gone): it does not want deliveries any more"
             await pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
             return AttemptOutcome(reached=reached)
         if self._attempts >= settings.attempts_max or pusher.clock() - self._first_at >= settings.seconds_max:
-            pusher.counts.buried += len(group)
+            pusher.counts.dead_lettered += len(group)
             attempts = self._attempts
-            await pusher.broker.bury([(delivery, attempts, failure.reason) for delivery in group])
+            await pusher.broker.dead_letter([(delivery, attempts, failure.reason) for delivery in group])
             await self._end()
             return AttemptOutcome(wait=0.0, reached=reached)
         return AttemptOutcome(wait=settings.backoff.wait(self._attempts, failure.retry_after), reached=reached)
@@ -430,8 +430,8 @@ class _Redelivery:
     @property
     def host(self) -> str:
         """Where its subscriber is."""
-        known = self._pusher.identity(self._delivery.lane_id)
-        return "" if known is None else known[2]
+        existing = self._pusher.identity(self._delivery.queue_id)
+        return "" if existing is None else existing[2]
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
         """Send it."""
@@ -448,11 +448,11 @@ class _Redelivery:
             return AttemptOutcome()
         if subscription.state is not SubscriptionState.ACTIVE or subscription.delivery.kind == "pull":
             what = "not pushed any more" if subscription.delivery.kind == "pull" else subscription.state.value
-            await broker.bury([(delivery, 0, f"its subscription is {what}")])
+            await broker.dead_letter([(delivery, 0, f"its subscription is {what}")])
             return AttemptOutcome()
         outcome = await self._pusher.attempt(subscription, [delivery])
         if isinstance(outcome, Failure):
-            await broker.bury([(delivery, 1, outcome.reason)])
+            await broker.dead_letter([(delivery, 1, outcome.reason)])
             return AttemptOutcome(reached=outcome.reached)
-        await broker.acknowledge(delivery.lane_id, [delivery.id])
+        await broker.acknowledge(delivery.queue_id, [delivery.id])
         return AttemptOutcome(reached=True)

@@ -2,7 +2,7 @@
 
 A *topic* is the Atom feed of a subscription or of a source, by its capability URL. Its WebSub subscribers are
 subscriptions of their own (kind ``websub``), with the query of the topic, and so are matched in the shared engine,
-have lanes, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
+have queues, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
 an XPath expression; the query is then both of them, joined by ``and``.
 
 Requests are checked, stored and answered with 202; verification of intent follows, after a restart too. Leases end; a
@@ -120,10 +120,10 @@ class WebSubHub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def on_deliveries(self, lane_ids: object) -> None:
+    def on_deliveries(self, queue_ids: object) -> None:
         """Nothing to do: pushing sees to them."""
 
-    def on_revived(self, deliveries: object) -> None:
+    def on_redriven(self, deliveries: object) -> None:
         """Nothing to do: pushing sees to them."""
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
@@ -277,9 +277,9 @@ class WebSubHub:
         elif intent.is_subscribe:
             await self._subscribe(intent, expires)
         else:
-            found = await self._subscription(intent.topic.feed.tenant_id, intent.key)
-            if found is not None:
-                await self._broker.unsubscribe(found)
+            result = await self._subscription(intent.topic.feed.tenant_id, intent.key)
+            if result is not None:
+                await self._broker.unsubscribe(result)
 
     async def _ask(self, callback: str, parameters: Mapping[str, str]) -> HttpResponse | None:
         try:
@@ -293,25 +293,25 @@ class WebSubHub:
     async def _subscribe(self, intent: Intent, expires: float) -> None:
         topic = intent.topic
         settings = DeliverySettings("websub", intent.callback, intent.secret, expires, topic.url, intent.content_filter)
-        known = await self._subscription(topic.feed.tenant_id, intent.key)
+        existing = await self._subscription(topic.feed.tenant_id, intent.key)
         try:
-            found = await self._renew(known, topic, settings) if known is not None else None
-            if found is None:
-                found = await self._add(topic, intent.key, settings)
-            if found.state is not topic.state:
-                await self._broker.set_state(found, topic.state)
+            result = await self._renew(existing, topic, settings) if existing is not None else None
+            if result is None:
+                result = await self._add(topic, intent.key, settings)
+            if result.state is not topic.state:
+                await self._broker.set_state(result, topic.state)
         except StoreUnavailable:
             raise
         except TwigcastError as error:
             await self._deny(intent.callback, topic.url, str(error))
 
     async def _renew(
-        self, known: StoredSubscription, topic: Topic, settings: DeliverySettings
+        self, existing: StoredSubscription, topic: Topic, settings: DeliverySettings
     ) -> StoredSubscription | None:
         """Give a subscription a new lease; ``None``: the old one has ended in this moment."""
         try:
             return await self._broker.replace(
-                known, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
+                existing, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
             )
         except NotFound:
             return None
@@ -352,16 +352,24 @@ class WebSubHub:
         if mine is None or mine.delivery.kind != "websub" or mine.delivery.topic is None:
             return
         feed = FeedName("subscriptions", topic.tenant_id, topic.key, topic.id)
-        wanted = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect)
+        requested = Topic(mine.delivery.topic, feed, topic.query, topic.namespaces, topic.dialect)
         try:
             if mine.delivery.content_filter is not None:
-                wanted = narrowed(wanted, mine.delivery.content_filter, mine.namespaces)
+                requested = narrowed(requested, mine.delivery.content_filter, mine.namespaces)
         except Invalid as error:
             await self._end(topic.tenant_id, key, f"the topic has changed: {error.reason}")
             return
-        if (wanted.query, dict(wanted.namespaces), wanted.dialect) != (mine.query, dict(mine.namespaces), mine.dialect):
+        if (requested.query, dict(requested.namespaces), requested.dialect) != (
+            mine.query,
+            dict(mine.namespaces),
+            mine.dialect,
+        ):
             mine = await self._broker.replace(
-                mine, query=wanted.query, namespaces=wanted.namespaces, dialect=wanted.dialect, delivery=mine.delivery
+                mine,
+                query=requested.query,
+                namespaces=requested.namespaces,
+                dialect=requested.dialect,
+                delivery=mine.delivery,
             )
         state = paused_or_active(topic)
         if mine.state is not state and mine.state is not SubscriptionState.SUSPENDED:

@@ -138,10 +138,10 @@ def namespaces_of(entries: Sequence[str]) -> dict[str, str]:
     Raises:
         Invalid: An entry is no pair.
     """
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for entry in entries:
         prefix, equals, uri = entry.partition("=")
         if not equals or not uri:
             raise Invalid("hub.filter_namespace must look like cap=urn:oasis:names:tc:emergency:cap:1.2")
-        found[prefix] = uri
-    return found
+        results[prefix] = uri
+    return results

@@ -1,4 +1,4 @@
-"""The engine at work: what happens to a message between its acceptance and the lanes of its subscribers.
+"""The engine at work: what happens to a message between its acceptance and the queues of its subscribers.
 
 - ``population``: the subscriptions in the engine, by tenant;
 - ``writer``: the one thread that changes the store, many operations in one commit (``commit``);

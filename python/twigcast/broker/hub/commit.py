@@ -73,18 +73,18 @@ class CommitResult:
     operations: list[Operation]
     last_seq: int = 0
     """The highest sequence number that is stored; 0: as before."""
-    lanes: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
-    """Deliveries for lanes that somebody reads."""
+    queues: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
+    """Deliveries for queues that somebody reads."""
     overflown: dict[int, DeliveryId] = field(default_factory=dict)
-    """Such lanes that got more than a listener can hold: the last delivery."""
+    """Such queues that got more than a listener can hold: the last delivery."""
     incomplete: bool = False
     """After a failure: the listeners may have missed something."""
     pushed: set[int] = field(default_factory=set)
-    """Lanes that got deliveries and whose subscribers are to be sent to."""
+    """Queues that got deliveries and whose subscribers are to be sent to."""
     changed: list[StoredSubscription] = field(default_factory=list)
     removed: list[StoredSubscription] = field(default_factory=list)
     replays: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Lanes being replayed, for which subscription, and the sequence number that replay looks at next; ``None``: it is
+    """Queues being replayed, for which subscription, and the sequence number that replay looks at next; ``None``: it is
     done."""
 
 
@@ -97,7 +97,7 @@ class CommitGroup:
         population: The engine.
         tenants: Their settings, by id.
         options: Bounds.
-        room: By lane, how many deliveries may come before those pending are counted.
+        remaining: By queue, how many deliveries may come before those pending are counted.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class CommitGroup:
         population: BrokerPopulation,
         tenants: dict[int, Tenant],
         options: HubOptions,
-        room: dict[int, int],
+        remaining: dict[int, int],
     ) -> None:
         self.transaction = transaction
         self.store = store
         self.population = population
         self.tenants = tenants
         self.options = options
-        self.room = room
+        self.remaining_by_queue = remaining
         self.now = time.time()
         self.last_seq = 0
         """The last message stored in this group."""
@@ -140,17 +140,17 @@ class CommitGroup:
 
     # The engine changes together with the store
 
-    def let_take_part(self, members: list[RegisteredSubscription]) -> list[tuple[int, Exception]]:
+    def register(self, members: list[RegisteredSubscription]) -> list[tuple[int, Exception]]:
         """Add new subscriptions to the engine; index and error of those refused."""
         refused: list[tuple[int, Exception]] = []
         for tenant_id in dict.fromkeys(member.tenant_id for member in members):
-            places = [place for place, member in enumerate(members) if member.tenant_id == tenant_id]
+            positions = [position for position, member in enumerate(members) if member.tenant_id == tenant_id]
             population = self.population.of(tenant_id)
-            mine = [members[place] for place in places]
+            mine = [members[position] for position in positions]
             for member in mine:
                 self._undo.append(lambda p=population, n=member.id: p.remove(n))  # type: ignore[misc]
             self.touched += mine
-            refused += [(places[index], error) for index, error in population.add(mine)]
+            refused += [(positions[index], error) for index, error in population.add(mine)]
         return refused
 
     def put(self, member: RegisteredSubscription, *, active: bool) -> None:
@@ -171,19 +171,19 @@ class CommitGroup:
         A subscription that is refused stays as it was.
         """
         taking_part: dict[int, list[int]] = {}
-        for place, (member, active) in enumerate(members):
+        for position, (member, active) in enumerate(members):
             population = self.population.of(member.tenant_id)
             before = population.member(member.tenant_id, member.id)
             self.touched.append(member)
             self._undo.append(partial(_restore, population, member.id, before, active))
             if active:
-                taking_part.setdefault(member.tenant_id, []).append(place)
+                taking_part.setdefault(member.tenant_id, []).append(position)
             else:
                 _put(population, member, active)
         refused: list[tuple[int, Exception]] = []
-        for tenant_id, places in taking_part.items():
-            answers = self.population.of(tenant_id).add([members[place][0] for place in places])
-            refused += [(places[index], error) for index, error in answers]
+        for tenant_id, positions in taking_part.items():
+            answers = self.population.of(tenant_id).add([members[index][0] for index in positions])
+            refused += [(positions[index], error) for index, error in answers]
         return refused
 
     def forget(self, member: RegisteredSubscription) -> None:

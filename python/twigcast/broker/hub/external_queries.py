@@ -3,7 +3,7 @@
 Saxon evaluates one query on one message at a time, in a process of its own, and may take up to a limit for it.
 Publishing cannot wait for that. So these queries take no part in live matching: a *follower* looks at each message once
 it is stored, lets the engine say whether Saxon has to look at all, and stores what it finds together with how far it
-has come. The ceiling of its lane keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
+has come. The ceiling of its queue keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
 
 Others get what comes before they are paused, and nothing of what comes until they go on. So does a follower, although
 it may be paused, or go on, before it has come there: it goes on looking until it has come to where the pause began, and
@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from twigcast import _core
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Pause, Store
-from twigcast.errors import QueryError, QueryLimitExceeded
+from twigcast.engine.external import check_query
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon
 
@@ -52,18 +51,12 @@ class SaxonExecutor:
         self.thread = ThreadPoolExecutor(1, "twigcast-xquery")
 
     def check(self, query: str, namespaces: Mapping[str, str]) -> None:
-        """Check a query; blocks.
+        """Checks a query; blocks.
 
         Raises:
             QueryError: Neither the engine nor Saxon takes it.
         """
-        try:
-            _core.check(query, namespaces, "xpath")
-        except QueryLimitExceeded:
-            raise
-        except QueryError:
-            self._started().check(query, namespaces)
-            _core.check(query, namespaces, "xquery")
+        check_query(query, namespaces, "xquery", self._started)
 
     def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes) -> Reply:
         """Evaluate a query on a message; blocks. Whatever goes wrong is told in the reply."""
@@ -109,10 +102,10 @@ class ExternalQueryRunner:
         """Where it is, as the store knows."""
         self.position = self.stored_at
         """The sequence number that it looks at next."""
-        self.told = time.monotonic()
+        self.reported_at = time.monotonic()
         self.pauses = list(pauses)
-        self._population = TenantPopulation(options.limits, evaluations.evaluate)
-        self._population.let_in(self.member)
+        self._population = TenantPopulation(options.limits, evaluations)
+        self._population.register(self.member)
         self.deliveries: list[NewDelivery] = []
         """What the last step found."""
         self.errors: list[ErrorRecord] = []
@@ -123,23 +116,23 @@ class ExternalQueryRunner:
         return is_paused_at(self.position, self.pauses)
 
     @property
-    def is_to_be_told(self) -> bool:
+    def is_report_due(self) -> bool:
         """Whether what it found, or how far it has come, is to be stored now."""
-        waited = self.is_over or time.monotonic() - self.told >= REPORT_SECONDS
+        waited = self.is_over or time.monotonic() - self.reported_at >= REPORT_SECONDS
         return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
 
     def step(self, store: Store, most: int) -> None:
         """Look at the next messages, at most so many; blocks."""
         end = self._end_before_a_pause(store.last_seq())
         most = min(most, STEP_MESSAGES)
-        found = store.messages(
+        results = store.messages(
             self.member.tenant_id, after=self.position - 1, up_to=end, limit=most, bytes_max=STEP_BYTES
         )
-        if not found:
+        if not results:
             self.position = max(self.position, end + 1)
         time_is_up = time.monotonic() + STEP_SECONDS
-        for message in found:
-            self._look_at(message)
+        for message in results:
+            self._evaluate(message)
             self.position = message.seq + 1
             if time.monotonic() > time_is_up:
                 break
@@ -154,7 +147,7 @@ class ExternalQueryRunner:
             self.position = max(self.position, pause.last_seq + 1)
         return last
 
-    def _look_at(self, message: StoredMessage) -> None:
+    def _evaluate(self, message: StoredMessage) -> None:
         (outcome,) = self._population.match([message.xml])
         reasons = [failure.reason for failure in outcome.undecided]
         if outcome.error is not None:
@@ -162,10 +155,10 @@ class ExternalQueryRunner:
         now = time.time()
         self.errors += [ErrorRecord(self.member.id, now, reason, message.seq) for reason in reasons]
         payloads = outcome.payloads or [None] * len(outcome.slots)
-        self.deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+        self.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
 
     def was_stored(self) -> None:
         """What it found is stored, and how far it has come."""
-        self.stored_at, self.told = self.position, time.monotonic()
+        self.stored_at, self.reported_at = self.position, time.monotonic()
         self.pauses = [p for p in self.pauses if p.last_seq is None or p.last_seq >= self.position]
         self.deliveries, self.errors = [], []

@@ -40,30 +40,30 @@ class Subscribe(Operation):
     def apply(self, group: CommitGroup) -> None:
         """Store them, let them take part, and take out again those that the engine refuses."""
         results: list[StoredSubscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
-        wanted = [place for place, result in enumerate(results) if result is None]
-        answers = group.transaction.add_subscriptions([self._new[place] for place in wanted], at=group.now)
+        requested = [index for index, result in enumerate(results) if result is None]
+        answers = group.transaction.add_subscriptions([self._new[index] for index in requested], at=group.now)
         added: list[tuple[int, StoredSubscription]] = []
-        for place, answer in zip(wanted, answers, strict=True):
-            results[place] = answer
+        for position, answer in zip(requested, answers, strict=True):
+            results[position] = answer
             if isinstance(answer, StoredSubscription):
-                added.append((place, answer))
-        for index, error in group.let_take_part([RegisteredSubscription.of(s) for _, s in added]):
-            place, subscription = added[index]
+                added.append((position, answer))
+        for index, error in group.register([RegisteredSubscription.of(s) for _, s in added]):
+            position, subscription = added[index]
             group.transaction.delete_subscription(subscription.id)
-            results[place] = error
+            results[position] = error
         accepted = [result for result in results if isinstance(result, StoredSubscription)]
         group.changed += accepted
-        group.replays += [(s.lane_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
+        group.replays += [(s.queue_id, s.id, s.replay_next) for s in accepted if s.replay_next is not None]
         self.result = results
 
     def _broken(self, group: CommitGroup) -> list[int | None]:
         """The limit that each would break; ``None``: none."""
-        room: dict[int, int] = {}
+        remaining: dict[int, int] = {}
         broken: list[int | None] = []
         for new in self._new:
             limit = group.limit(new.tenant_id, "subscriptions_max")
-            left = room.setdefault(new.tenant_id, limit - len(group.population.of(new.tenant_id)))
-            room[new.tenant_id] = left - 1
+            left = remaining.setdefault(new.tenant_id, limit - len(group.population.of(new.tenant_id)))
+            remaining[new.tenant_id] = left - 1
             broken.append(None if left > 0 else limit)
         return broken
 
@@ -99,19 +99,19 @@ class Replace(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _registered(group, self._subscription)
-        active = group.population.of(known.tenant_id).active(known.id)
-        wanted = replace(
-            known,
+        existing = _registered(group, self._subscription)
+        active = group.population.of(existing.tenant_id).active(existing.id)
+        requested = replace(
+            existing,
             query=self._query,
             namespaces=self._namespaces,
             dialect=self._dialect,
             pushed=self._delivery.kind != "pull",
             source=source_of_topic(self._delivery),
         )
-        group.put(wanted, active=active)
+        group.put(requested, active=active)
         self.result = group.transaction.replace_subscription(
-            known.id,
+            existing.id,
             query=self._query,
             namespaces=self._namespaces,
             dialect=self._dialect,
@@ -135,19 +135,19 @@ class ReplaceQueries(Operation):
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
         results: list[Exception | None] = []
-        wanted: list[tuple[int, RegisteredSubscription, bool]] = []
-        for place, new in enumerate(self._new):
+        requested: list[tuple[int, RegisteredSubscription, bool]] = []
+        for position, new in enumerate(self._new):
             try:
-                known = _registered(group, new.subscription)
+                existing = _registered(group, new.subscription)
             except NotFound as error:
                 results.append(error)
                 continue
             results.append(None)
-            active = group.population.of(known.tenant_id).active(known.id)
-            asked = replace(known, query=new.query, namespaces=new.namespaces, dialect=new.dialect)
-            wanted.append((place, asked, active))
-        for index, refusal in group.put_many([(member, active) for _, member, active in wanted]):
-            results[wanted[index][0]] = refusal
+            active = group.population.of(existing.tenant_id).active(existing.id)
+            asked = replace(existing, query=new.query, namespaces=new.namespaces, dialect=new.dialect)
+            requested.append((position, asked, active))
+        for index, refusal in group.put_many([(member, active) for _, member, active in requested]):
+            results[requested[index][0]] = refusal
         good = [new for new, result in zip(self._new, results, strict=True) if result is None]
         group.changed += group.transaction.replace_queries(good)
         self.result = results
@@ -173,25 +173,25 @@ class SetState(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _registered(group, self._subscription)
+        existing = _registered(group, self._subscription)
         active = self._state is SubscriptionState.ACTIVE
-        was_active = group.population.of(known.tenant_id).active(known.id)
-        if known.dialect == "xquery" and active != was_active:
-            self._pause_follower(group, known)
-        group.put(known, active=active)
-        group.transaction.set_subscription_state(known.id, self._state, self._reason)
-        group.reread.append(known)
-        group.room.pop(known.lane_id, None)
+        was_active = group.population.of(existing.tenant_id).active(existing.id)
+        if existing.dialect == "xquery" and active != was_active:
+            self._pause_follower(group, existing)
+        group.put(existing, active=active)
+        group.transaction.set_subscription_state(existing.id, self._state, self._reason)
+        group.reread.append(existing)
+        group.remaining_by_queue.pop(existing.queue_id, None)
 
-    def _pause_follower(self, group: CommitGroup, known: RegisteredSubscription) -> None:
+    def _pause_follower(self, group: CommitGroup, existing: RegisteredSubscription) -> None:
         """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
         transaction, next_seq = group.transaction, group.transaction.next_seq()
         if self._state is not SubscriptionState.ACTIVE:
-            transaction.begin_pause(known.id, next_seq)
-        elif not transaction.end_pause(known.id, next_seq - 1):
+            transaction.begin_pause(existing.id, next_seq)
+        elif not transaction.end_pause(existing.id, next_seq - 1):
             # Of the time when it was paused nothing is known but that it is over.
-            transaction.set_replay(known.id, next_seq)
-            group.replays.append((known.lane_id, known.id, next_seq))
+            transaction.set_replay(existing.id, next_seq)
+            group.replays.append((existing.queue_id, existing.id, next_seq))
 
 
 class Unsubscribe(Operation):
@@ -208,47 +208,47 @@ class Unsubscribe(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change store and engine."""
-        known = _registered(group, self._subscription)
-        group.forget(known)
-        group.transaction.delete_subscription(known.id)
+        existing = _registered(group, self._subscription)
+        group.forget(existing)
+        group.transaction.delete_subscription(existing.id)
         group.removed.append(self._subscription)
 
 
 def _registered(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
     """A subscription as it is at this point of the group."""
-    known = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
-    if known is None:
+    existing = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
+    if existing is None:
         raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
-    return known
+    return existing
 
 
 class AcknowledgeDeliveries(Operation):
     """Acknowledge single deliveries.
 
     Args:
-        lane_id: Their lane.
+        queue_id: Their queue.
         ids: Which ones.
         future: Told when it is durable.
     """
 
     commutes = True
 
-    def __init__(self, lane_id: int, ids: Sequence[DeliveryId], future: Future[Any]) -> None:
+    def __init__(self, queue_id: int, ids: Sequence[DeliveryId], future: Future[Any]) -> None:
         super().__init__(future)
-        self._lane_id = lane_id
+        self._queue_id = queue_id
         self._ids = ids
 
     def apply(self, group: CommitGroup) -> None:
         """Change the store."""
-        group.transaction.acknowledge(self._lane_id, self._ids)
+        group.transaction.acknowledge(self._queue_id, self._ids)
         group.counted.acknowledged += len(self._ids)
 
 
 class AcknowledgeUpTo(Operation):
-    """Acknowledge all deliveries of lanes, each up to a message that is stored.
+    """Acknowledge all deliveries of queues, each up to a message that is stored.
 
     Args:
-        marks: The messages by lane.
+        marks: The messages by queue.
         future: Told when it is durable.
     """
 
@@ -260,8 +260,8 @@ class AcknowledgeUpTo(Operation):
 
     def apply(self, group: CommitGroup) -> None:
         """Change the store."""
-        for lane_id, seq in self._marks.items():
-            group.transaction.acknowledge_up_to(lane_id, seq)
+        for queue_id, seq in self._marks.items():
+            group.transaction.acknowledge_up_to(queue_id, seq)
         group.counted.marks += len(self._marks)
 
 
@@ -319,9 +319,9 @@ class StoreReplay(Operation):
         """Change the store."""
         member = self._member
         population = group.population.of(member.tenant_id)
-        known = population.member(member.tenant_id, member.id)
+        existing = population.member(member.tenant_id, member.id)
         # Whether it is pushed makes no difference to what it gets.
-        self.result = known is not None and replace(known, pushed=member.pushed) == member and self._counts(group)
+        self.result = existing is not None and replace(existing, pushed=member.pushed) == member and self._counts(group)
         if not self.result:
             # It is another one now, or looks at something else.
             return
@@ -331,10 +331,10 @@ class StoreReplay(Operation):
         group.transaction.set_replay(member.id, self._next)
         if self._pauses:
             group.transaction.forget_pauses(member.id, before=self._next)
-        group.replays.append((member.lane_id, member.id, self._next))
+        group.replays.append((member.queue_id, member.id, self._next))
         group.counted.replayed += len(self._deliveries)
-        if self._deliveries and known is not None and known.pushed:
-            group.pushed.add(member.lane_id)
+        if self._deliveries and existing is not None and existing.pushed:
+            group.pushed.add(member.queue_id)
 
     def _counts(self, group: CommitGroup) -> bool:
         """Whether what was looked at is what is to be looked at."""

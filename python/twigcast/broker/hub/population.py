@@ -1,6 +1,6 @@
 """The subscriptions in the engine, and where the deliveries of each go.
 
-The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and lane that is:
+The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and queue that is:
 two numbers, a key and a flag each, so that a million subscriptions fit. The writing thread alone changes and asks them.
 Subscriptions that are paused or suspended are not in the engine, but kept aside as a whole.
 """
@@ -14,18 +14,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from twigcast._core import NameDictionary
+from twigcast._core import NameDictionary, NumberBuffer
 from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.model import StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.engine.external import Evaluate, integers, match_batch
-from twigcast.errors import QueryError, QueryLimitExceeded, RejectedMessage, TwigcastError, UndecidedSubscription
+from twigcast.engine.external import Evaluator
+from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
+from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
-from twigcast.reading.conversion import to_utf8
 from twigcast.registration import Dialect
 from twigcast.registration import Subscription as Query
-from twigcast.subscriptions import SubscriptionSet
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -36,7 +35,7 @@ class RegisteredSubscription:
 
     id: int
     tenant_id: int
-    lane_id: int
+    queue_id: int
     key: str
     query: str
     namespaces: Mapping[str, str]
@@ -52,7 +51,7 @@ class RegisteredSubscription:
         s = subscription
         pushed = s.delivery.kind != "pull"
         source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.lane_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
+        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
 
     def as_query(self) -> Query:
         """It as the engine knows it: by its number."""
@@ -76,12 +75,11 @@ class TenantPopulation:
 
     Args:
         limits: Of messages and queries.
-        evaluate: Asks Saxon, where queries were let in for it.
+        evaluator: Evaluates external queries, if any are registered.
     """
 
-    def __init__(self, limits: Limits, evaluate: Evaluate | None = None) -> None:
-        self.engine = SubscriptionSet(limits=limits)
-        self._evaluate = evaluate
+    def __init__(self, limits: Limits, evaluator: Evaluator | None = None) -> None:
+        self.session = EngineSession.empty(limits, evaluator)
         self.followers: dict[int, RegisteredSubscription] = {}
         """Those in XQuery, which look at stored messages by themselves: see
         :mod:`~twigcast.broker.hub.external_queries`."""
@@ -89,8 +87,8 @@ class TenantPopulation:
         """Those that do not take part."""
         self.ids = array("q")
         """Subscription by slot."""
-        self.lanes = array("q")
-        """Lane by slot."""
+        self.queues = array("q")
+        """Queue by slot."""
         self.keys: list[str] = []
         """Key by slot."""
         self.pushed = bytearray()
@@ -99,7 +97,7 @@ class TenantPopulation:
         """Those that are for one source only, by slot."""
 
     def __len__(self) -> int:
-        return len(self.engine) + len(self.dormant) + len(self.followers)
+        return len(self.session.engine) + len(self.dormant) + len(self.followers)
 
     def holds(self, subscription_id: int) -> bool:
         """Whether there is such a subscription."""
@@ -107,17 +105,18 @@ class TenantPopulation:
 
     def active(self, subscription_id: int) -> bool:
         """Whether it takes part."""
-        return subscription_id in self.followers or str(subscription_id) in self.engine
+        return subscription_id in self.followers or str(subscription_id) in self.session.engine
 
     def add(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         """Let subscriptions take part, or give those that do another query; index and error of those refused."""
         followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
         if followers:
             return self._add_followers(followers) + self._add_others(members, followers)
-        refused = [(r.index, r.error) for r in self.engine.add_many((m.as_query() for m in members), replace=True)]
+        report = self.session.add_many((m.as_query() for m in members), {}, "xpath", replace=True)
+        refused = [(r.index, r.error) for r in report.refused]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
-        self._place(good)
+        self._index_members(good)
         return refused
 
     def _add_followers(self, members: Mapping[int, RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
@@ -126,10 +125,10 @@ class TenantPopulation:
             return [(index, Invalid(reason)) for index in members]
         refused: list[tuple[int, TwigcastError]] = []
         # By the limits as they are now, as the engine does with all others: each follower has an engine of its own.
-        trial = TenantPopulation(self.engine.limits)
+        trial = TenantPopulation(self.session.limits)
         for index, member in members.items():
             try:
-                trial.let_in(member)
+                trial.register(member)
             except QueryError as error:
                 refused.append((index, error))
             else:
@@ -139,26 +138,19 @@ class TenantPopulation:
     def _add_others(
         self, members: Sequence[RegisteredSubscription], followers: Container[int]
     ) -> list[tuple[int, TwigcastError]]:
-        places = [index for index in range(len(members)) if index not in followers]
-        return [(places[index], error) for index, error in self.add([members[place] for place in places])]
+        positions = [index for index in range(len(members)) if index not in followers]
+        return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
 
-    def let_in(self, member: RegisteredSubscription) -> None:
+    def register(self, member: RegisteredSubscription) -> None:
         """Let a query in XQuery take part in matching here, once it has been checked.
 
         Raises:
             QueryError: The engine refuses it.
         """
-        arguments = str(member.id), member.query, dict(member.namespaces)
-        try:
-            self.engine.engine.add(*arguments, "xpath", True)
-        except QueryLimitExceeded:
-            raise
-        except QueryError:
-            # It is for Saxon.
-            self.engine.engine.add(*arguments, "xquery", True)
+        self.session.add(str(member.id), member.query, member.namespaces, "xquery", replace=True, is_checked=True)
 
-    def _place(self, members: Sequence[RegisteredSubscription]) -> None:
-        slots = self.engine.engine.slots_of([str(m.id) for m in members])
+    def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
+        slots = self.session.engine.slots_of([str(m.id) for m in members])
         if self.sources or any(m.source is not None for m in members):
             for slot, member in zip(slots, members, strict=True):
                 assert slot is not None, "it was added just now"
@@ -170,7 +162,7 @@ class TenantPopulation:
         if slots == list(range(size, size + len(members))):
             # As they come when many are added, and at the start.
             self.ids.extend([m.id for m in members])
-            self.lanes.extend([m.lane_id for m in members])
+            self.queues.extend([m.queue_id for m in members])
             self.keys.extend([m.key for m in members])
             self.pushed.extend([m.pushed for m in members])
             return
@@ -179,14 +171,14 @@ class TenantPopulation:
             if slot >= len(self.ids):
                 self._grow(slot + 1)
             self.ids[slot] = member.id
-            self.lanes[slot] = member.lane_id
+            self.queues[slot] = member.queue_id
             self.keys[slot] = member.key
             self.pushed[slot] = member.pushed
 
     def _grow(self, size: int) -> None:
         more = size - len(self.ids)
         self.ids.extend([0] * more)
-        self.lanes.extend([0] * more)
+        self.queues.extend([0] * more)
         self.keys.extend([""] * more)
         self.pushed.extend(bytes(more))
 
@@ -195,19 +187,18 @@ class TenantPopulation:
         aside = self.dormant.get(subscription_id) or self.followers.get(subscription_id)
         if aside is not None:
             return aside
-        found = self.engine.engine.query(str(subscription_id))
-        (slot,) = self.engine.engine.slots_of([str(subscription_id)])
-        if found is None or slot is None:
+        stored = self.session.engine.query(str(subscription_id))
+        (slot,) = self.session.engine.slots_of([str(subscription_id)])
+        if stored is None or slot is None:
             return None
-        query, namespaces, dialect = found
         return RegisteredSubscription(
             subscription_id,
             tenant_id,
-            self.lanes[slot],
+            self.queues[slot],
             self.keys[slot],
-            query,
-            namespaces,
-            "legacy" if dialect == "legacy" else "xpath",
+            stored.query,
+            stored.namespaces,
+            "legacy" if stored.dialect == "legacy" else "xpath",
             bool(self.pushed[slot]),
             self.sources.get(slot),
         )
@@ -216,72 +207,58 @@ class TenantPopulation:
         """Forget a subscription."""
         self.dormant.pop(subscription_id, None)
         self.followers.pop(subscription_id, None)
-        self.engine.discard(str(subscription_id))
+        self.session.discard(str(subscription_id))
 
-    def of_lane(self, lane_id: int) -> list[int]:
-        """The subscriptions of a lane that take part. Looks at all: for what happens rarely."""
-        candidates = [self.ids[slot] for slot, lane in enumerate(self.lanes) if lane == lane_id]
-        candidates += [member.id for member in self.followers.values() if member.lane_id == lane_id]
+    def of_queue(self, queue_id: int) -> list[int]:
+        """The subscriptions of a queue that take part. Looks at all: for what happens rarely."""
+        candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
+        candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
         return [number for number in candidates if self.active(number)]
 
     # Messages
 
-    def wants(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
+    def matches_stream(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
         """Whether some subscription matches a message that comes as an element stream, or cannot be decided on it.
 
         Raises:
             RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
         """
-        matched, undecided = self.engine.engine.match_stream(stream, dictionary)
-        return bool(matched or undecided)
+        answer = self.session.engine.match_stream(stream, dictionary)
+        return bool(len(answer) or answer.undecided)
 
     def match(self, bodies: Sequence[bytes]) -> list[MatchOutcome]:
         """What each message is for the subscriptions that take part, payloads included."""
-        outcomes, to_convert = self._match(bodies)
-        if to_convert:
-            self._match_converted(bodies, to_convert, outcomes)
+        outcomes = [MatchOutcome()] * len(bodies)
+        for part in self.session.match_batch(MessageBuffers.of(bodies), deliver=True, naming="slots"):
+            for row, outcome in zip(part.rows, _outcomes(part), strict=True):
+                outcomes[row] = outcome
         return outcomes
 
-    def _match(self, bodies: Sequence[bytes]) -> tuple[list[MatchOutcome], list[int]]:
-        offsets = array("q", [0])
-        end = 0
-        for body in bodies:
-            end += len(body)
-            offsets.append(end)
-        engine, data = self.engine.engine, b"".join(bodies)
-        result = match_batch(
-            engine, offsets.tobytes(), data, len(bodies), deliver=True, nodes=False, threads=1, evaluate=self._evaluate
-        )
-        ends, slots = integers("i", result.key_offsets), integers("i", result.slots)
-        numbers = integers("i", result.payload_numbers)
-        payloads = memoryview(result.payloads)
-        different = [bytes(payloads[first:last]) for first, last in pairwise(integers("q", result.payload_offsets))]
-        outcomes = []
-        for start, end in pairwise(ends):
-            mine: list[bytes | None] | None = None
-            if different and any(number >= 0 for number in numbers[start:end]):
-                mine = [different[number] if number >= 0 else None for number in numbers[start:end]]
-            outcomes.append(MatchOutcome(slots[start:end], mine))
-        for row, error in result.errors:
-            assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"
-            outcomes[row] = MatchOutcome(error=error)
-        for row, failure in result.failures:
-            assert isinstance(failure, UndecidedSubscription), "nothing else fails for one subscription"
-            outcomes[row] = replace(outcomes[row], undecided=(*outcomes[row].undecided, failure))
-        return outcomes, result.needs_conversion
 
-    def _match_converted(self, bodies: Sequence[bytes], rows: Sequence[int], outcomes: list[MatchOutcome]) -> None:
-        """Match what the engine does not read by itself: declared entities and the like."""
-        converted: list[tuple[int, bytes]] = []
-        for row in rows:
-            try:
-                converted.append((row, to_utf8(bodies[row], self.engine.limits.message_bytes_max)))
-            except RejectedMessage as error:
-                outcomes[row] = MatchOutcome(error=error)
-        if converted:
-            answers, _ = self._match([body for _, body in converted])
-            for (row, _), outcome in zip(converted, answers, strict=True):
-                outcomes[row] = outcome
+def _outcomes(part: BatchPart) -> list[MatchOutcome]:
+    """Returns what the engine says of each message of a part."""
+    result = part.result
+    ends, slots = _int32(result.match_offsets), _int32(result.matches)
+    indices, payloads = _int32(result.payload_indices), memoryview(result.payloads)
+    payload_ends = memoryview(result.payload_offsets).cast("q").tolist()
+    different = [bytes(payloads[first:last]) for first, last in pairwise(payload_ends)]
+    outcomes = []
+    for start, end in pairwise(ends):
+        mine: list[bytes | None] | None = None
+        if different and any(index >= 0 for index in indices[start:end]):
+            mine = [different[index] if index >= 0 else None for index in indices[start:end]]
+        outcomes.append(MatchOutcome(slots[start:end], mine))
+    for row, error in part.errors:
+        assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"
+        outcomes[row] = MatchOutcome(error=error)
+    for row, failure in result.failures:
+        assert isinstance(failure, UndecidedSubscription), "nothing else fails for one subscription"
+        outcomes[row] = replace(outcomes[row], undecided=(*outcomes[row].undecided, failure))
+    return outcomes
+
+
+def _int32(numbers: NumberBuffer) -> list[int]:
+    return memoryview(numbers).cast("i").tolist()
 
 
 class BrokerPopulation:
@@ -297,10 +274,10 @@ class BrokerPopulation:
 
     def of(self, tenant_id: int) -> TenantPopulation:
         """The subscriptions of a tenant, perhaps none."""
-        found = self._tenants.get(tenant_id)
-        if found is None:
-            found = self._tenants[tenant_id] = TenantPopulation(self._limits)
-        return found
+        result = self._tenants.get(tenant_id)
+        if result is None:
+            result = self._tenants[tenant_id] = TenantPopulation(self._limits)
+        return result
 
     def __len__(self) -> int:
         return sum(map(len, self._tenants.values()))

@@ -79,43 +79,43 @@ class PublishRun:
     def run(self) -> list[Accepted | RejectedRecord]:
         """Store the messages with their deliveries; what became of each."""
         named = [s for s in self._submissions if s.message_id is not None]
-        known = self._transaction.known_messages(named) if named else {}
-        bodies, outcomes = self._match(known)
+        existing = self._transaction.stored_messages(named) if named else {}
+        bodies, outcomes = self._match(existing)
         here: dict[Name, Accepted] = {}
         results: list[Accepted | RejectedRecord] = []
-        for place, submission in enumerate(self._submissions):
+        for position, submission in enumerate(self._submissions):
             name = (submission.tenant_id, submission.source, submission.message_id or "")
-            if submission.message_id is not None and (name in here or name in known):
-                results.append(self._duplicate(here.get(name) or known[name]))
+            if submission.message_id is not None and (name in here or name in existing):
+                results.append(self._duplicate(here.get(name) or existing[name]))
                 continue
-            outcome = outcomes[place]
+            outcome = outcomes[position]
             if outcome.error is not None:
                 results.append(self._reject(submission, outcome.error))
                 continue
-            accepted = self._accept(submission, bodies[place], outcome)
+            accepted = self._accept(submission, bodies[position], outcome)
             if submission.message_id is not None:
                 here[name] = accepted
             results.append(accepted)
         self._store()
         return results
 
-    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
+    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
         """The messages in UTF-8 and what the engine says of them, by place among the submissions."""
         bodies: dict[int, bytes] = {}
         outcomes: dict[int, MatchOutcome] = {}
-        places: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         bytes_max = self._group.options.limits.message_bytes_max
-        for place, s in enumerate(self._submissions):
-            if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in known:
+        for position, s in enumerate(self._submissions):
+            if s.message_id is not None and (s.tenant_id, s.source, s.message_id) in existing:
                 continue
             try:
-                bodies[place] = recoded(s.body, s.charset, bytes_max)
+                bodies[position] = recoded(s.body, s.charset, bytes_max)
             except Rejection as error:
-                outcomes[place] = MatchOutcome(error=error)
+                outcomes[position] = MatchOutcome(error=error)
                 continue
-            places.setdefault(s.tenant_id, []).append(place)
-        for tenant_id, mine in places.items():
-            answers = self._group.population.of(tenant_id).match([bodies[place] for place in mine])
+            positions.setdefault(s.tenant_id, []).append(position)
+        for tenant_id, mine in positions.items():
+            answers = self._group.population.of(tenant_id).match([bodies[index] for index in mine])
             outcomes.update(zip(mine, answers, strict=True))
         return bodies, outcomes
 
@@ -163,20 +163,20 @@ class PublishRun:
 
     def _deliver(self, message: StoredMessage, outcome: MatchOutcome, population: TenantPopulation) -> None:
         seq, slots, payloads = message.seq, outcome.slots, outcome.payloads
-        ids, lanes, keys, pushed = population.ids, population.lanes, population.keys, population.pushed
+        ids, queues, keys, pushed = population.ids, population.queues, population.keys, population.pushed
         numbers = [ids[slot] for slot in slots]
         if (ascending := sorted(numbers)) != numbers:
             # Slots are used again, numbers are not; deliveries lie in the order of the latter.
             order = sorted(range(len(slots)), key=numbers.__getitem__)
-            slots, numbers = [slots[place] for place in order], ascending
-            payloads = None if payloads is None else [payloads[place] for place in order]
-        lane_ids = [lanes[slot] for slot in slots]
+            slots, numbers = [slots[position] for position in order], ascending
+            payloads = None if payloads is None else [payloads[position] for position in order]
+        queue_ids = [queues[slot] for slot in slots]
         deliveries = list(
-            map(_new_delivery, zip(lane_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
+            map(_new_delivery, zip(queue_ids, repeat(seq), numbers, payloads or repeat(None), strict=False))
         )
         self._deliveries += deliveries
         self._published.append(PublishedMessage(message, deliveries, [keys[slot] for slot in slots]))
-        self._group.pushed.update(lanes[slot] for slot in slots if pushed[slot])
+        self._group.pushed.update(queues[slot] for slot in slots if pushed[slot])
 
     def _pass_on(self) -> None:
         """Say what was stored to those who pass it on to other brokers."""
@@ -212,16 +212,18 @@ def _reason(error: Rejection) -> str:
 
 def _of_source(outcome: MatchOutcome, source: str, bound: Mapping[int, str]) -> MatchOutcome:
     """What a message of a source is for: not for those that are bound to another one, by slot."""
-    return at_indices(outcome, [place for place, slot in enumerate(outcome.slots) if bound.get(slot, source) == source])
+    return at_indices(
+        outcome, [position for position, slot in enumerate(outcome.slots) if bound.get(slot, source) == source]
+    )
 
 
-def at_indices(outcome: MatchOutcome, places: Sequence[int]) -> MatchOutcome:
+def at_indices(outcome: MatchOutcome, positions: Sequence[int]) -> MatchOutcome:
     """An outcome for some of those that it is for."""
-    if len(places) == len(outcome.slots):
+    if len(positions) == len(outcome.slots):
         return outcome
     payloads = outcome.payloads
     return replace(
         outcome,
-        slots=[outcome.slots[place] for place in places],
-        payloads=None if payloads is None else [payloads[place] for place in places],
+        slots=[outcome.slots[position] for position in positions],
+        payloads=None if payloads is None else [payloads[position] for position in positions],
     )

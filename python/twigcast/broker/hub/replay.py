@@ -1,7 +1,7 @@
 """Replay: the stored past for a subscription that asked for it, in the background, before what is live.
 
 How far it has come is stored with what it finds, in the same commit, so that it goes on after a restart with no gap and
-no double. Meanwhile live matching fills the lane above the past; the lane's ceiling keeps that back until its turn.
+no double. Meanwhile live matching fills the queue above the past; the queue's ceiling keeps that back until its turn.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNK_BYTES: Final = 8 << 20
 
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
-"""Between two looks whether a lane that is half full has been emptied."""
+"""Between two looks whether a queue that is half full has been emptied."""
 
 
 class StoreWrite(Protocol):
@@ -109,7 +109,7 @@ class Replays:
 
     def changed(self, subscription: StoredSubscription) -> None:
         """A subscription is new or has changed: begin or go on where it has a past to see."""
-        self.look_again(subscription)
+        self.recheck(subscription)
         if subscription.replay_next is None:
             return
         if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
@@ -120,7 +120,7 @@ class Replays:
         else:
             self._start(subscription)
 
-    def look_again(self, subscription: StoredSubscription) -> None:
+    def recheck(self, subscription: StoredSubscription) -> None:
         """A subscription has changed, or is gone: whoever follows for it finds out what it is now."""
         if subscription.id in self._following:
             self._outdated.add(subscription.id)
@@ -197,8 +197,8 @@ class Replays:
         """Go through what is left of the past; whether it was for the subscription as it is."""
         matcher = _Matcher(subscription, self._options)
         while True:
-            room = await self._room(subscription)
-            chunk = await self._in_thread(partial(matcher.chunk, self._store, room))
+            remaining = await self._remaining(subscription)
+            chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
             if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
                 return False
             if chunk.replay_next is None:
@@ -218,9 +218,9 @@ class Replays:
                 # Before it is read again: what changes after that is seen, too.
                 self._outdated.discard(subscription.id)
                 return
-            room = await self._room(subscription)
-            await loop.run_in_executor(thread, follower.step, self._store, room)
-            if follower.is_to_be_told:
+            remaining = await self._remaining(subscription)
+            await loop.run_in_executor(thread, follower.step, self._store, remaining)
+            if follower.is_report_due:
                 come_to = follower.position
                 if not await self._write(
                     follower.member,
@@ -247,10 +247,10 @@ class Replays:
             if not done:
                 return
 
-    async def _room(self, subscription: StoredSubscription) -> int:
-        """Wait until the lane is half full at most; how many may come then, so that replay alone suspends nobody."""
+    async def _remaining(self, subscription: StoredSubscription) -> int:
+        """Wait until the queue is half full at most; how many may come then, so that replay alone suspends nobody."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
-        while await self._in_thread(lambda: self._store.pending_count(subscription.lane_id)) > bound:
+        while await self._in_thread(lambda: self._store.pending_count(subscription.queue_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)
         return max(bound, 1)
 
@@ -263,8 +263,8 @@ class Replays:
             return now
         # What came before it was paused is still to be looked at.
         pauses = await self._in_thread(lambda: self._store.pauses(before.id)) if now.dialect == "xquery" else []
-        is_on_its_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
-        return now if is_on_its_way else None
+        is_under_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
+        return now if is_under_way else None
 
 
 class _Matcher:
@@ -281,13 +281,13 @@ class _Matcher:
     def chunk(self, store: Store, most: int) -> _Chunk:
         """What the next messages of the past, at most so many, hold for it."""
         position, most = self.position or 0, min(most, CHUNK_MESSAGES)
-        found = store.messages(
+        result = store.messages(
             self.member.tenant_id, after=position - 1, up_to=self._end, limit=most, bytes_max=CHUNK_BYTES
         )
-        deliveries = self._match(found) if found else []
+        deliveries = self._match(result) if result else []
         # Fewer than asked for may be all that fit: only when nothing comes is the past over.
-        more = bool(found) and found[-1].seq < self._end
-        return _Chunk(deliveries, found[-1].seq + 1 if more else None)
+        more = bool(result) and result[-1].seq < self._end
+        return _Chunk(deliveries, result[-1].seq + 1 if more else None)
 
     def _match(self, messages: Sequence[StoredMessage]) -> list[NewDelivery]:
         outcomes = self._population.match([message.xml for message in messages])
@@ -298,5 +298,5 @@ class _Matcher:
             for failure in outcome.undecided:
                 logger.warning("message %d cannot be replayed for %d: %s", message.seq, self.member.id, failure.reason)
             payloads = outcome.payloads or [None] * len(outcome.slots)
-            deliveries += [NewDelivery(self.member.lane_id, message.seq, self.member.id, p) for p in payloads]
+            deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
         return deliveries

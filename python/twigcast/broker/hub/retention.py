@@ -37,7 +37,7 @@ class Retention:
         self._change = change
         self._options = options
         self._metrics = metrics
-        self.kept_above: Callable[[], int | None] = lambda: None
+        self.retained_above: Callable[[], int | None] = lambda: None
         """The sequence number above which messages are kept longer, for other brokers that may ask for them."""
         self.kept_times = 1.0
         """How many times longer, and in how many times more bytes."""
@@ -59,7 +59,7 @@ class Retention:
             self._metrics.expired += gone
 
     def _expire(self, transaction: Transaction) -> int:
-        last = self.kept_above()
+        last = self.retained_above()
         gone = self._expire_up_to(transaction, last, 1.0)
         return gone if last is None else gone + self._expire_up_to(transaction, None, self.kept_times)
 

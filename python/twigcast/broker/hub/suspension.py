@@ -1,8 +1,8 @@
-"""Lanes that nobody empties: beyond a limit their subscriptions are suspended, which is told and never silent.
+"""Queues that nobody empties: beyond a limit their subscriptions are suspended, which is told and never silent.
 
-Counting what a lane has pending at each message would cost more than the message. So each lane has some *room*: as many
-deliveries as may surely come before it is counted again. Right after a start it is a tenth of the limit, and so it is
-close to the limit; a lane can exceed its limit by no more than that.
+Counting what a queue has pending at each message would cost more than the message. So each queue has some *room*: as
+many deliveries as may surely come before it is counted again. Right after a start it is a tenth of the limit, and so it
+is close to the limit; a queue can exceed its limit by no more than that.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ _STEPS: Final = 10
 
 
 def count_pending(group: CommitGroup, published: Sequence[PublishedMessage]) -> None:
-    """Count deliveries in, and suspend the subscriptions of lanes that have too many."""
-    room = group.room
+    """Count deliveries in, and suspend the subscriptions of queues that have too many."""
+    remaining = group.remaining_by_queue
     to_count: dict[int, int] = {}
     for item in published:
         tenant_id = item.message.tenant_id
         unknown = group.limit(tenant_id, "pending_max") // _STEPS
         for delivery in item.deliveries:
-            lane_id = delivery.lane_id
-            left = room[lane_id] = room.get(lane_id, unknown) - 1
+            queue_id = delivery.queue_id
+            left = remaining[queue_id] = remaining.get(queue_id, unknown) - 1
             if left < 0:
-                to_count[lane_id] = tenant_id
-    for lane_id, tenant_id in to_count.items():
-        _count(group, tenant_id, lane_id)
+                to_count[queue_id] = tenant_id
+    for queue_id, tenant_id in to_count.items():
+        _count(group, tenant_id, queue_id)
 
 
-def _count(group: CommitGroup, tenant_id: int, lane_id: int) -> None:
+def _count(group: CommitGroup, tenant_id: int, queue_id: int) -> None:
     limit = group.limit(tenant_id, "pending_max")
-    here = sum(d.lane_id == lane_id for item in group.published for d in item.deliveries)
-    pending = group.store.pending_count(lane_id) + here
+    here = sum(d.queue_id == queue_id for item in group.published for d in item.deliveries)
+    pending = group.store.pending_count(queue_id) + here
     if pending <= limit:
-        group.room[lane_id] = max(limit - pending, limit // _STEPS)
+        group.remaining_by_queue[queue_id] = max(limit - pending, limit // _STEPS)
         return
-    del group.room[lane_id]
-    _suspend(group, tenant_id, lane_id, f"more than {limit:,} deliveries wait for its subscriber")
+    del group.remaining_by_queue[queue_id]
+    _suspend(group, tenant_id, queue_id, f"more than {limit:,} deliveries wait for its subscriber")
 
 
-def _suspend(group: CommitGroup, tenant_id: int, lane_id: int, reason: str) -> None:
+def _suspend(group: CommitGroup, tenant_id: int, queue_id: int, reason: str) -> None:
     population = group.population.of(tenant_id)
-    numbers = population.of_lane(lane_id)
+    numbers = population.of_queue(queue_id)
     for number in numbers:
         member = population.member(tenant_id, number)
         assert member is not None, "it takes part"

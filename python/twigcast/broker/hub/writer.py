@@ -49,7 +49,7 @@ class Writer:
         population: The engine, which from its start on belongs to this thread.
         options: Bounds.
         metrics: Counters.
-        live: Lanes that somebody reads, as the event loop has them.
+        live: Queues that somebody reads, as the event loop has them.
         hand_over: Called in the writing thread with what the event loop is to be told.
     """
 
@@ -69,7 +69,7 @@ class Writer:
         self._live = live
         self._hand_over = hand_over
         self._waiting: SimpleQueue[Operation | None] = SimpleQueue()
-        self._room: dict[int, int] = {}
+        self._remaining_by_queue: dict[int, int] = {}
         self._doubtful: dict[int, RegisteredSubscription] = {}
         """Subscriptions of which store and engine may think differently since a commit failed."""
         self._incomplete = False
@@ -88,7 +88,7 @@ class Writer:
         """Begin."""
         self._thread.start()
 
-    def put(self, operation: Operation) -> None:
+    def submit(self, operation: Operation) -> None:
         """Let an operation be carried out after those before it."""
         self._waiting.put(operation)
 
@@ -158,7 +158,7 @@ class Writer:
             self._population,
             self.tenants,
             self._options,
-            self._room,
+            self._remaining_by_queue,
         )
 
     def _fail(self, operations: Sequence[Operation], error: Exception, group: CommitGroup | None) -> None:
@@ -181,14 +181,14 @@ class Writer:
             if stored is None:
                 continue
             # Under the same key there may be another one.
-            known = RegisteredSubscription.of(stored)
-            self._untold.append(known)
+            existing = RegisteredSubscription.of(stored)
+            self._untold.append(existing)
             if stored.state is not SubscriptionState.ACTIVE:
-                population.remove(known.id)
-                population.dormant[known.id] = known
+                population.remove(existing.id)
+                population.dormant[existing.id] = existing
                 continue
-            for _, error in population.add([known]):
-                logger.error("the stored subscription %d is refused by the engine: %s", known.id, error)
+            for _, error in population.add([existing]):
+                logger.error("the stored subscription %d is refused by the engine: %s", existing.id, error)
         self._doubtful.clear()
 
     # After the commit
@@ -227,7 +227,7 @@ class Writer:
     def _read_again(self, members: Sequence[RegisteredSubscription]) -> list[StoredSubscription]:
         """Subscriptions as they are now, for those who watch; what cannot be read now is told later."""
         self._untold += members
-        found: list[StoredSubscription] = []
+        results: list[StoredSubscription] = []
         while self._untold:
             member = self._untold[-1]
             try:
@@ -237,11 +237,11 @@ class Writer:
                 break
             self._untold.pop()
             if stored is not None and stored.id == member.id:
-                found.append(stored)
-        return found
+                results.append(stored)
+        return results
 
     def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
-        """Deliveries for the lanes that somebody reads.
+        """Deliveries for the queues that somebody reads.
 
         Who begins to read is live before it looks into the store, and here the commit is over: whatever the order of
         the two, it gets each delivery from one side at least.
@@ -249,17 +249,17 @@ class Writer:
         bound = self._options.listener_deliveries_max
         for item in published:
             message = item.message
-            for (lane_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
-                mine = over.lanes.get(lane_id)
+            for (queue_id, seq, subscription_id, payload), key in zip(item.deliveries, item.keys, strict=True):
+                mine = over.queues.get(queue_id)
                 if mine is None:
-                    if lane_id not in self._live:
+                    if queue_id not in self._live:
                         continue
-                    mine = over.lanes[lane_id] = []
+                    mine = over.queues[queue_id] = []
                 number = _delivery_id((seq, subscription_id))
                 if len(mine) < bound:
-                    mine.append(_delivery((number, lane_id, key, message, payload, False)))
+                    mine.append(_delivery((number, queue_id, key, message, payload, False)))
                 else:
-                    over.overflown[lane_id] = number
+                    over.overflown[queue_id] = number
 
 
 def _without(operations: list[Operation], current: Sequence[Operation], error: Exception) -> list[Operation]:

@@ -116,14 +116,14 @@ class BrokerNode:
         """So far others are known in the store."""
         return _in_words(self._node.stored(horizons, now))
 
-    def want(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
+    def subscribe(
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions want this from now on."""
         taken = parts or {}
-        return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in wishes.items())
+        return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in interests.items())
 
-    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
         return _together(self._node.unsubscribe(key, now) for key in keys)
 
@@ -160,18 +160,18 @@ class BrokerNode:
             # Rules out nothing in its scopes; the others are not worth a look then.
             scopes = {disjunct.scope for disjunct in query}
             return lambda message: message.scope in scopes
-        found = RoutingMatcher(query, self._limits)
+        result = RoutingMatcher(query, self._limits)
 
-        def wants(message: OverlayMessage) -> bool:
+        def is_requested(message: OverlayMessage) -> bool:
             try:
-                return found.matches(message.body, message.scope)
+                return result.matches(message.body, message.scope)
             except TwigcastError as error:
                 logger.warning("message %d is sent without a look at it: %s", message.number, error)
                 return True
 
-        return wants
+        return is_requested
 
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         """The number above which some broker may still ask for messages."""
         if len(self._node.members) <= 1:
             return None
@@ -223,8 +223,8 @@ class BrokerNode:
         return NodeStatus(
             tuple(BrokerInfo(state.origin, state.where, state.links) for state in node.topology),
             {neighbour: self._table.remote_count(neighbour) for neighbour in node.links},
-            {root: known.horizon for root, known in knowledge.items() if known.horizon is not None},
-            {root: sum(gap.upto - gap.after for gap in known.gaps()) for root, known in knowledge.items()},
+            {root: existing.horizon for root, existing in knowledge.items() if existing.horizon is not None},
+            {root: sum(gap.upto - gap.after for gap in existing.gaps()) for root, existing in knowledge.items()},
             dict(node.parents),
             dict(node.counts),
             {neighbour: (flow.sent, flow.left_out) for neighbour, flow in node.flows.items()},
@@ -244,7 +244,7 @@ def _item(item: Any) -> Any:
         return Keep(item.message, {item.root: item.horizon})
     if isinstance(item, ResendRequested):
         question = item.question
-        return ReadAgain(question.after, question.upto, question.wanted, backwards(question))
+        return ReadAgain(question.after, question.upto, question.query, backwards(question))
     if isinstance(item, ProtocolViolation):
         return Break(item.neighbour, item.kind, item.reason)
     if isinstance(item, NodeWarning):

@@ -44,24 +44,24 @@ class LocalInterests:
     """The routing queries of the subscriptions; lives in the overlay's thread.
 
     Args:
-        want: Adds or replaces the routing queries under some keys.
-        unwant: Removes those under some keys.
+        subscribe: Adds or replaces the routing queries under some keys.
+        unsubscribe: Removes those under some keys.
         reduces: Whether it is told too what part of messages each takes.
         may_begin: Whether there is nothing more urgent than the subscriptions that were there at the start.
     """
 
     def __init__(
         self,
-        want: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Projection]], None],
-        unwant: Callable[[list[Hashable]], None],
+        subscribe: Callable[[Mapping[Hashable, RoutingQuery], Mapping[Hashable, Projection]], None],
+        unsubscribe: Callable[[list[Hashable]], None],
         *,
         reduces: bool = False,
         may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._want = want
+        self._subscribe = subscribe
         self._reduces = reduces
         self._may_begin = may_begin
-        self._unwant = unwant
+        self._unwant = unsubscribe
         self._fresh: deque[LocalInterest] = deque()
         self._stored: deque[LocalInterest] = deque()
         """Those that were there at the start, not looked at yet."""
@@ -94,11 +94,11 @@ class LocalInterests:
         """Ask for everything in the scopes in which there are subscriptions."""
         self._wide |= set(scopes)
         if scopes:
-            self._want({("everything", scope): everything(scope) for scope in scopes}, {})
+            self._subscribe({("everything", scope): everything(scope) for scope in scopes}, {})
 
-    def start_with(self, wishes: list[LocalInterest]) -> None:
+    def start_with(self, interests: list[LocalInterest]) -> None:
         """Some of those that were there at the start; what was heard of them since counts more."""
-        self._stored.extend(wish for wish in wishes if wish.id not in self._current)
+        self._stored.extend(interest for interest in interests if interest.id not in self._current)
         self._news.set()
 
     def started(self) -> None:
@@ -108,9 +108,9 @@ class LocalInterests:
 
     def change(self, changed: list[LocalInterest], removed: list[int]) -> None:
         """Subscriptions are new or different, or take no part any more."""
-        for wish in changed:
-            self._current[wish.id] = wish
-            self._fresh.append(wish)
+        for interest in changed:
+            self._current[interest.id] = interest
+            self._fresh.append(interest)
         for number in removed:
             self._current[number] = None
         self._generalised.difference_update(removed)
@@ -134,43 +134,43 @@ class LocalInterests:
     def _slice(self, may_begin: bool) -> None:
         """Make routing queries for a moment."""
         end = time.perf_counter() + SLICE_SECONDS
-        made: dict[Hashable, RoutingQuery] = {}
+        created: dict[Hashable, RoutingQuery] = {}
         parts: dict[Hashable, Projection] = {}
         while self._fresh or self._stored:
             if self._fresh:
-                wish = self._fresh.popleft()
-                if self._current.get(wish.id) is not wish:
+                interest = self._fresh.popleft()
+                if self._current.get(interest.id) is not interest:
                     continue
                 if not (self._loading or self._stored):
                     # Else what was stored of it, which is older, may still come.
-                    del self._current[wish.id]
+                    del self._current[interest.id]
             elif not may_begin:
                 break
             else:
-                wish = self._stored.popleft()
-                if wish.id in self._current:
+                interest = self._stored.popleft()
+                if interest.id in self._current:
                     continue
-            made[wish.id] = self._routing_query(wish)
-            part = _part(wish) if self._reduces else None
+            created[interest.id] = self._routing_query(interest)
+            part = _part(interest) if self._reduces else None
             if part is not None:
-                parts[wish.id] = part
+                parts[interest.id] = part
             if time.perf_counter() >= end:
                 break
-        if made:
-            self._want(made, parts)
+        if created:
+            self._subscribe(created, parts)
 
-    def _routing_query(self, wish: LocalInterest) -> RoutingQuery:
+    def _routing_query(self, interest: LocalInterest) -> RoutingQuery:
         try:
-            query = routing_query(wish.query, wish.namespaces, wish.dialect, wish.scope)
-            generalised = is_generalised(wish.query, wish.namespaces, wish.dialect)
+            query = routing_query(interest.query, interest.namespaces, interest.dialect, interest.scope)
+            generalised = is_generalised(interest.query, interest.namespaces, interest.dialect)
         except TwigcastError as error:
             # The engine takes it, so it counts.
-            logger.warning("everything is asked for, for subscription %d: %s", wish.id, error)
-            return everything(wish.scope)
+            logger.warning("everything is asked for, for subscription %d: %s", interest.id, error)
+            return everything(interest.scope)
         if generalised:
-            self._note_generalised(wish.id)
+            self._note_generalised(interest.id)
         else:
-            self._generalised.discard(wish.id)
+            self._generalised.discard(interest.id)
         return query
 
     def _note_generalised(self, number: int) -> None:
@@ -192,10 +192,10 @@ class LocalInterests:
             logger.info("what the subscriptions here want of other brokers is known")
 
 
-def _part(wish: LocalInterest) -> Projection | None:
+def _part(interest: LocalInterest) -> Projection | None:
     """What a subscription takes of a message; ``None``: the whole."""
     try:
-        return part_of(wish.query, wish.namespaces, wish.dialect)
+        return part_of(interest.query, interest.namespaces, interest.dialect)
     except TwigcastError:
         # As above: it has been told of there.
         return None

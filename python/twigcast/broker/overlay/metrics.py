@@ -56,7 +56,7 @@ def _counters(report: OverlayReport) -> Iterator[Metric]:
         ("published", "Messages published here, that others may want.", tallies.published),
         ("stored", "Messages of other brokers that a subscription here matched.", received.stored),
         ("unwanted", "Messages of other brokers that no subscription here matched.", received.unwanted),
-        ("known", "Messages of other brokers that were stored already.", received.known),
+        ("known", "Messages of other brokers that were stored already.", received.already_stored),
         ("reduced", "Times that only a part of a message was passed on.", report.status.counts.get("reduced", 0)),
         ("refused", "Messages of other brokers that are kept as rejected.", received.refused),
         ("transcoded", "Messages that were brought into another form for a neighbour.", report.transcoded),
@@ -91,11 +91,11 @@ def _gauges(report: OverlayReport) -> Iterator[Metric]:
         ("sources", "Sources in the catalogue.", report.sources),
         ("waiting_messages", "Messages of other brokers that wait for the store.", report.waiting_messages),
         ("waiting_bytes", "Their bytes.", report.waiting_bytes),
-        ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.wishes_waiting),
+        ("wishes_waiting", "Subscriptions whose routing queries are still to be made.", report.interests_waiting),
         (
             "wishes_generalised",
             "Subscriptions for which more is asked for than they want: their routing queries would be too large.",
-            report.wishes_generalised,
+            report.interests_generalised,
         ),
         ("missing", "Numbers of messages that are asked for again.", sum(status.gaps.values())),
     ):

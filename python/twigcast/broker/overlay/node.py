@@ -32,14 +32,14 @@ class ReadAgain(NamedTuple):
 
     Attributes:
         after, upto: Their numbers: above the first, up to the last.
-        wanted: What the asker wants of them.
-        way: Brokers along which the answer goes, the next one first.
+        interests: What the asker wants of them.
+        route: Brokers along which the answer goes, the next one first.
     """
 
     after: int
     upto: int
-    wanted: RoutingQuery
-    way: tuple[Address, ...]
+    query: RoutingQuery
+    route: tuple[Address, ...]
 
 
 class Break(NamedTuple):
@@ -86,13 +86,13 @@ class LinkDecision(NamedTuple):
     Attributes:
         neighbour: The broker at its other end.
         is_child: Whether it lies below this broker in the tree of the message's root.
-        wanted: Routing query, as texts, that lets the message pass; empty: none does.
+        interests: Routing query, as texts, that lets the message pass; empty: none does.
         reduced: The query whose result is sent in place of the message; empty: the message itself is.
     """
 
     neighbour: Address
     is_child: bool
-    wanted: tuple[str, ...]
+    interests: tuple[str, ...]
     reduced: str = ""
 
 
@@ -141,12 +141,12 @@ class NodeInterface(OverlayNode, Protocol):
     def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
         """So far others are known in the store."""
 
-    def want(
-        self, wishes: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
+    def subscribe(
+        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
     ) -> Effects:
         """Subscriptions here, by key, want this from now on; of the messages, those among `parts` take that part."""
 
-    def unwant(self, keys: Sequence[Hashable], now: float) -> Effects:
+    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
         """These want nothing any more."""
 
     def recovered(self, answer: Recovered, now: float) -> Effects:
@@ -161,7 +161,7 @@ class NodeInterface(OverlayNode, Protocol):
     def matcher(self, query: RoutingQuery) -> Callable[[OverlayMessage], bool]:
         """Says of messages whether a routing query wants them; for any thread, one at a time."""
 
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         """The number above which some broker may still ask for messages of this one; `None`: there is no other."""
 
     def branches(self, message: OverlayMessage) -> list[LinkDecision]:

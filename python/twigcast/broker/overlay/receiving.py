@@ -22,7 +22,7 @@ from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
 from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
 from twigcast.broker.model import Accepted, StoredMessage, Submission
 from twigcast.broker.store.interface import Origin
-from twigcast.errors import MalformedMessage, RejectedMessage
+from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
 from twigcast.overlay.onyx.content.projection import Projection, covers, part_of
 from twigcast.overlay.onyx.content.projection_text import read_part
 from twigcast.overlay.onyx.messages import OverlayMessage
@@ -61,7 +61,7 @@ class ReceiveCounts:
     stored: int = 0
     unwanted: int = 0
     """No subscription here matched: the routing query was wider than the subscriptions."""
-    known: int = 0
+    already_stored: int = 0
     """They were stored already."""
     refused: int = 0
     """This broker's engine did not take them; they are among the rejected messages."""
@@ -119,7 +119,7 @@ class StoreReceived(Operation):
                 opened = self._bodies.opened(message)
                 population = group.population.of(tenant_id)
                 may_be_unwanted = opened.is_stream and not population.followers
-                if may_be_unwanted and not population.wants(opened.body, opened.dictionary):
+                if may_be_unwanted and not population.matches_stream(opened.body, opened.dictionary):
                     return None
                 body = self._bodies.text(message)
             except RejectedMessage as error:
@@ -146,15 +146,15 @@ class _Reception(PublishRun):
         self.counts = ReceiveCounts()
         self._origins: list[tuple[int, Origin]] = []
 
-    def _match(self, known: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
-        bodies, outcomes = super()._match(known)
-        for place, submission in enumerate(self._submissions):
+    def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
+        bodies, outcomes = super()._match(existing)
+        for position, submission in enumerate(self._submissions):
             if isinstance(submission, _Foreign) and submission.refusal is not None:
-                outcomes[place] = MatchOutcome(error=submission.refusal)
+                outcomes[position] = MatchOutcome(error=submission.refusal)
         return bodies, outcomes
 
     def _duplicate(self, before: Any) -> Accepted:
-        self.counts.known += 1
+        self.counts.already_stored += 1
         return super()._duplicate(before)
 
     def _reject(self, submission: Submission, error: Any) -> Any:
@@ -225,7 +225,7 @@ class MessageReceiver:
         if message is not None:
             self._waiting_bytes += len(message.body)
         self._news.set()
-        if self._is_reading and not self._has_room(1):
+        if self._is_reading and not self._can_accept(1):
             self._is_reading = False
             logger.warning("messages of other brokers wait for the store: no more are read for now")
             self._reading(False)
@@ -237,7 +237,7 @@ class MessageReceiver:
             self._news.clear()
             while self._waiting:
                 await self._store(self._next())
-                if not self._is_reading and self._has_room(2):
+                if not self._is_reading and self._can_accept(2):
                     self._is_reading = True
                     self._reading(True)
 
@@ -246,7 +246,7 @@ class MessageReceiver:
         while self._waiting:
             await self._store(self._next())
 
-    def _has_room(self, part: int) -> bool:
+    def _can_accept(self, part: int) -> bool:
         return len(self._waiting) <= WAITING_MESSAGES_MAX // part and self._waiting_bytes <= WAITING_BYTES_MAX // part
 
     def _next(self) -> list[tuple[OverlayMessage | None, dict[int, int]]]:
@@ -340,13 +340,15 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
     part = read_part(reduced)
 
     def suffices(number: int) -> bool:
-        query = population.engine[str(number)]
-        taken = _part(query.query, tuple(query.namespaces.items()), query.dialect or "xpath")
+        query = population.session.engine.query(str(number))
+        if query is None:
+            raise UnknownKey(str(number))
+        taken = _part(query.query, tuple(query.namespaces.items()), query.dialect)
         return part is not None and covers(part, taken)
 
-    places = [place for place, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
+    positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
     undecided = [one for one in outcome.undecided if suffices(int(one.key))]
-    return at_indices(replace(outcome, undecided=undecided), places)
+    return at_indices(replace(outcome, undecided=undecided), positions)
 
 
 @lru_cache(10_000)

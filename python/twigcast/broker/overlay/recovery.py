@@ -63,15 +63,15 @@ async def read_again(
     Raises:
         StoreUnavailable: The store does not answer.
     """
-    wants = await asyncio.to_thread(make_matcher)
+    matches = await asyncio.to_thread(make_matcher)
 
     def piece(start: int) -> tuple[int, list[OverlayMessage]]:
-        found = store.own_messages(after=start, up_to=upto, limit=MESSAGES_AT_ONCE, bytes_max=BYTES_AT_ONCE)
+        results = store.own_messages(after=start, up_to=upto, limit=MESSAGES_AT_ONCE, bytes_max=BYTES_AT_ONCE)
         names = tenants()
-        messages = [message for stored in found if (message := as_message(root, stored, names)) is not None]
-        wanted = [message._replace(path=(root,)) for message in messages if wants(message)]
-        return (found[-1].seq if found else upto), wanted
+        messages = [message for stored in results if (message := as_message(root, stored, names)) is not None]
+        required = [message._replace(path=(root,)) for message in messages if matches(message)]
+        return (results[-1].seq if results else upto), required
 
     while after < upto:
-        after, wanted = await asyncio.to_thread(piece, after)
-        yield after, wanted
+        after, requested = await asyncio.to_thread(piece, after)
+        yield after, requested

@@ -94,7 +94,7 @@ class RegistrationService:
         self._node: NodeInterface
         self._driver: Driver
         self._registrar: Registrar
-        self.catalogue = Catalogue(identity, self._told_as, self._trouble)
+        self.catalogue = Catalogue(identity, self._name_of, self._trouble)
 
     def load(self) -> None:
         """Read what is kept. Blocks."""
@@ -126,15 +126,17 @@ class RegistrationService:
         self._fresh[source.name] = source
         self._news.set()
 
-    def heard(self, origin: Address, content: bytes) -> None:
+    def on_message(self, origin: Address, content: bytes) -> None:
         """The service of another broker says something."""
-        self._registrar.heard(origin, content)
+        self._registrar.on_message(origin, content)
 
     def brokers(self) -> dict[Address, Description]:
         """The brokers that can be reached now, this one among them."""
-        known = self._known()
+        existing = self._read_descriptions()
         reached = self._node.reached()
-        return {identity: one for identity, one in known.items() if identity == self._identity or identity in reached}
+        return {
+            identity: one for identity, one in existing.items() if identity == self._identity or identity in reached
+        }
 
     def report(self) -> RegistryReport:
         """How the registry looks from here."""
@@ -171,14 +173,14 @@ class RegistrationService:
         """What a broker says of itself; ``None``: it is not known. From any thread."""
         return self._descriptions.get(identity)
 
-    def _told_as(self, identity: Address) -> str:
+    def _name_of(self, identity: Address) -> str:
         """A broker for people, with where its clients reach it. From any thread."""
         description = self.broker(identity)
         if description is None:
             return str(identity)
         return f"{description.name} ({description.url})" if description.url else description.name
 
-    def _known(self) -> dict[Address, Description]:
+    def _read_descriptions(self) -> dict[Address, Description]:
         """All brokers; in the overlay's thread. The labels of most have not changed since they were read last."""
         labels = self._node.labels()
         if labels != self._labels:
@@ -189,7 +191,7 @@ class RegistrationService:
     # From clients, in the main event loop ----------------------------------------------------------------------------
 
     async def register_source(
-        self, scope: str, name: str, key: str | None, *, place: Location, schema: str, rate: float, size: int
+        self, scope: str, name: str, key: str | None, *, location: Location, schema: str, rate: float, size: int
     ) -> tuple[str, BrokerChoice]:
         """Register a source, or change what is known of it.
 
@@ -205,7 +207,7 @@ class RegistrationService:
         shown, key = key, key or new_key()
         full = source_name(scope, name)
         try:
-            reply = await self._ask(RegisterSource(full, place, schema, rate, size, owner_of(key)))
+            reply = await self._ask(RegisterSource(full, location, schema, rate, size, owner_of(key)))
         except NoAnswer as error:
             if shown is not None:
                 raise
@@ -229,21 +231,23 @@ class RegistrationService:
         if not _was_there(reply):
             raise NotFound(f"there is no registered source {name!r}")
 
-    async def choose(self, place: Location, wanted: RoutingQuery) -> BrokerChoice:
+    async def choose(self, position: Location, requested: RoutingQuery) -> BrokerChoice:
         """Which broker would serve a subscriber now.
 
         Raises:
             NoRegistry: Those that hold the registry do not answer.
         """
-        return await self._choice(await self._ask(RegisterProfile("", place, wanted), is_question=True))
+        return await self._choice(await self._ask(RegisterProfile("", position, requested), is_question=True))
 
-    async def register_profile(self, scope: str, name: str, place: Location, wanted: RoutingQuery) -> BrokerChoice:
+    async def register_profile(
+        self, scope: str, name: str, position: Location, requested: RoutingQuery
+    ) -> BrokerChoice:
         """Which broker serves a subscriber, who counts there from now on.
 
         Raises:
             NoRegistry: Those that hold the registry do not answer.
         """
-        return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), place, wanted)))
+        return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), position, requested)))
 
     async def remove_profile(self, scope: str, name: str) -> None:
         """A subscriber counts no more.
@@ -263,12 +267,12 @@ class RegistrationService:
             Conflict: It can be reached.
             NoRegistry: Those that hold the registry do not answer.
         """
-        known, reached = await self._thread.ask(lambda: (self._known(), self.brokers()))
-        found = [identity for identity, one in known.items() if one.name == name]
-        if not found:
+        existing, reached = await self._thread.ask(lambda: (self._read_descriptions(), self.brokers()))
+        results = [identity for identity, one in existing.items() if one.name == name]
+        if not results:
             raise NotFound(f"there is no broker {name!r} in the overlay")
         # A broker that came back with another store is another one, under the same name.
-        gone = [identity for identity in found if identity not in reached]
+        gone = [identity for identity in results if identity not in reached]
         if not gone:
             raise Conflict(f"the broker {name!r} can be reached: stop it first")
         sources: list[SourceEntry] = []
@@ -286,9 +290,9 @@ class RegistrationService:
     async def _choice(self, assigned: Assigned) -> BrokerChoice:
         if assigned.broker is None:
             raise NoRegistry("no broker has offered its services to the registry yet: try again in a moment")
-        known = await self._thread.ask(self._known)
-        broker = known.get(assigned.broker, Description(str(assigned.broker)))
-        backup = None if assigned.backup is None else known.get(assigned.backup, Description(str(assigned.backup)))
+        existing = await self._thread.ask(self._read_descriptions)
+        broker = existing.get(assigned.broker, Description(str(assigned.broker)))
+        backup = None if assigned.backup is None else existing.get(assigned.backup, Description(str(assigned.backup)))
         return BrokerChoice(broker, backup)
 
 

@@ -48,8 +48,8 @@ class OverlayReport:
     """Messages that went as text, since they would be over a limit in the form that was agreed on."""
     waiting_messages: int
     waiting_bytes: int
-    wishes_waiting: int
-    wishes_generalised: int
+    interests_waiting: int
+    interests_generalised: int
     wide_scopes: frozenset[str]
     registry: RegistryReport
     sources: int

@@ -67,7 +67,7 @@ class _Inside:
     node: NodeInterface
     driver: Driver
     receiver: MessageReceiver
-    wishes: LocalInterests
+    interests: LocalInterests
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     recoveries: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -108,8 +108,8 @@ class Overlay:
         """
         broker = self._broker
         store = broker.store
-        known = await asyncio.to_thread(store.overlay_identity)
-        name = self._settings.name or (known.name if known is not None else host_name())
+        existing = await asyncio.to_thread(store.overlay_identity)
+        name = self._settings.name or (existing.name if existing is not None else host_name())
         started = int(time.time())
         self.identity = await broker.change(lambda transaction: transaction.start_overlay(name, started))
         roots = await asyncio.to_thread(store.overlay_roots)
@@ -126,8 +126,8 @@ class Overlay:
         except BaseException:
             await asyncio.to_thread(self._thread.stop)
             raise
-        broker.pass_on(self._accepted, lambda: self.kept_above, self._settings.retention_factor)
-        broker.watch(self)
+        broker.pass_on(self._accepted, lambda: self.retained_above, self._settings.retention_factor)
+        broker.add_listener(self)
         self._loading = asyncio.create_task(self._load())
         self._loading.add_done_callback(_see)
 
@@ -155,19 +155,19 @@ class Overlay:
             bodies=bodies,
             forms=settings.forms,
         )
-        receiver = MessageReceiver(self._broker.put, hub_loop, self._stored, driver.read, time.time, bodies)
+        receiver = MessageReceiver(self._broker.submit, hub_loop, self._stored, driver.read, time.time, bodies)
         inside = self._inside = _Inside(
             node,
             driver,
             receiver,
-            LocalInterests(self._want, self._unwant, reduces=settings.reduces, may_begin=self._has_caught_up),
+            LocalInterests(self._subscribe, self._unwant, reduces=settings.reduces, may_begin=self._has_caught_up),
         )
         self._began = time.monotonic()
         self.registering.join(node, driver)
         # Before there is any link: a broker that wants nothing is asked about nothing, and misses nothing.
-        inside.wishes.begin(scopes)
+        inside.interests.begin(scopes)
         await driver.start()
-        works = (receiver.run(), inside.wishes.run(), self.registering.run(), self._look_after())
+        works = (receiver.run(), inside.interests.run(), self.registering.run(), self._supervise())
         inside.tasks = [asyncio.create_task(work) for work in works]
         for task in inside.tasks:
             task.add_done_callback(_see)
@@ -185,7 +185,7 @@ class Overlay:
             self.identity.name,
             settings.where or listen,
             settings.url,
-            settings.place,
+            settings.location,
             settings.capacity,
             settings.holders if self.identity.name in settings.holders else (),
         )
@@ -215,7 +215,7 @@ class Overlay:
         return self._inside.driver.port
 
     @property
-    def kept_above(self) -> int | None:
+    def retained_above(self) -> int | None:
         """The sequence number above which some broker may still ask for messages."""
         return self._kept_above
 
@@ -238,10 +238,10 @@ class Overlay:
             self._tenants = tenants, {number: tenant.name for number, tenant in tenants.items()}
         return self._tenants[1]
 
-    def on_deliveries(self, lane_ids: Collection[int]) -> None:
+    def on_deliveries(self, queue_ids: Collection[int]) -> None:
         """Nothing: what is delivered here is of no concern elsewhere."""
 
-    def on_revived(self, deliveries: Sequence[QueuedDelivery]) -> None:
+    def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Nothing, likewise."""
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
@@ -249,24 +249,24 @@ class Overlay:
         scopes = self._scopes()
         active = [_local_interest(one, scopes) for one in changed if _takes_part(one, scopes)]
         gone = [one.id for one in (*removed, *(one for one in changed if not _takes_part(one, scopes)))]
-        self._thread.call(self._inside.wishes.change, active, gone)
+        self._thread.call(self._inside.interests.change, active, gone)
 
     async def _load(self) -> None:
         """Tell of the subscriptions that there are."""
         subscriptions = iter(self._broker.store.all_subscriptions())
         scopes = self._scopes()
-        wishes = self._inside.wishes
+        interests = self._inside.interests
         while some := await asyncio.to_thread(lambda: list(islice(subscriptions, LOADED_AT_ONCE))):
             self._thread.call(
-                wishes.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
+                interests.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
             )
-        self._thread.call(wishes.started)
+        self._thread.call(interests.started)
 
     # To and from the node; in the overlay's thread --------------------------------------------------------------------
 
-    def _want(self, wishes: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Projection]) -> None:
+    def _subscribe(self, interests: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Projection]) -> None:
         inside = self._inside
-        inside.driver.act(inside.node.want(wishes, time.monotonic(), parts))
+        inside.driver.act(inside.node.subscribe(interests, time.monotonic(), parts))
 
     def _has_caught_up(self) -> bool:
         """Whether all that was missed while the broker was down is stored; after a while, whatever is missing."""
@@ -277,7 +277,7 @@ class Overlay:
 
     def _unwant(self, keys: list[Hashable]) -> None:
         inside = self._inside
-        inside.driver.act(inside.node.unwant(keys, time.monotonic()))
+        inside.driver.act(inside.node.unsubscribe(keys, time.monotonic()))
 
     def _stored(self, horizons: dict[int, int]) -> None:
         inside = self._inside
@@ -296,7 +296,7 @@ class Overlay:
             elif isinstance(item, Learned):
                 self.registering.learned(item.source)
             elif isinstance(item, Said):
-                self.registering.heard(item.origin, item.content)
+                self.registering.on_message(item.origin, item.content)
             elif isinstance(item, Break):
                 self._inside.driver.links.break_off(item.neighbour, item.kind, item.reason)
             elif isinstance(item, Warn):
@@ -312,7 +312,7 @@ class Overlay:
             if forgotten > position:
                 self._lose(asked, forgotten)
                 position = forgotten
-            make_matcher = partial(inside.node.matcher, asked.wanted)
+            make_matcher = partial(inside.node.matcher, asked.query)
             pieces = read_again(store, root, position, asked.upto, self._scopes, make_matcher)
             sent = 0
             async for upto, messages in pieces:
@@ -320,35 +320,35 @@ class Overlay:
                 position = upto
                 sent += sum(len(message.body) for message in messages)
                 if sent >= PORTION_BYTES and position < asked.upto:
-                    self._recover(Recovered(Span(root, position, position, None), asked.way, pauses=True))
+                    self._recover(Recovered(Span(root, position, position, None), asked.route, pauses=True))
                     break
         except StoreUnavailable as error:
             # It will be asked for again.
-            logger.warning("what broker %s asks for cannot be read: %s", self._named(asked.way[-1:]), error)
+            logger.warning("what broker %s asks for cannot be read: %s", self._named(asked.route[-1:]), error)
 
     def _lose(self, asked: ReadAgain, forgotten: int) -> None:
         self._tallies.lost += 1
         logger.error(
             "broker %s asks for messages %d to %d of this one, which retention has removed",
-            self._named(asked.way[-1:]),
+            self._named(asked.route[-1:]),
             asked.after + 1,
             forgotten,
         )
         span = Span(self._inside.driver.identity, asked.after, forgotten, None)
-        self._recover(Recovered(span, asked.way, lost=True))
+        self._recover(Recovered(span, asked.route, lost=True))
 
     async def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[OverlayMessage]) -> None:
         driver = self._inside.driver
         root = driver.identity
         for message in messages:
             # More than a part of what may wait there would break the link off, again and again.
-            while asked.way and not driver.room_for(asked.way[0]):
+            while asked.route and not driver.has_capacity_for(asked.route[0]):
                 await asyncio.sleep(_ROOM_SECONDS)
             self._tallies.recovered += 1
-            self._recover(Recovered(Span(root, after, message.number, message), asked.way))
+            self._recover(Recovered(Span(root, after, message.number, message), asked.route))
             after = message.number
         if after < upto:
-            self._recover(Recovered(Span(root, after, upto, None), asked.way))
+            self._recover(Recovered(Span(root, after, upto, None), asked.route))
 
     def _recover(self, answer: Recovered) -> None:
         inside = self._inside
@@ -363,10 +363,10 @@ class Overlay:
 
     # Upkeep -----------------------------------------------------------------------------------------------------------
 
-    async def _look_after(self) -> None:
+    async def _supervise(self) -> None:
         """Learn the names of brokers, and from where on messages are to be kept for them."""
         while True:
-            self._kept_above = self._inside.node.kept_above()
+            self._kept_above = self._inside.node.retained_above()
             names = {peer.identity: read_description(peer.label).name for peer in self._inside.node.status().peers}
             names |= {link.identity: link.peer.name for link in self._inside.driver.links.all()}
             new = {identity: name for identity, name in names.items() if name and self._names.get(identity) != name}
@@ -397,18 +397,18 @@ class Overlay:
         """The same, for threads that may wait."""
         return asyncio.run_coroutine_threadsafe(self.report(), self._thread.loop).result(_REPORT_SECONDS)
 
-    async def way(self, stored: StoredMessage) -> MessageRoute:
+    async def route_of(self, stored: StoredMessage) -> MessageRoute:
         """How a message came here, and what becomes of it on each link, as the tables are now."""
         origin = await asyncio.to_thread(self._broker.store.overlay_origin, stored.seq)
-        return await self._thread.ask(lambda: self._way(stored, origin))
+        return await self._thread.ask(lambda: self._route_of(stored, origin))
 
-    def _way(self, stored: StoredMessage, origin: Origin | None) -> MessageRoute:
+    def _route_of(self, stored: StoredMessage, origin: Origin | None) -> MessageRoute:
         inside = self._inside
         mine = inside.driver.identity
         root, number = (mine, stored.seq) if origin is None else (origin.root, origin.number)
         message = as_message(root, stored, self._scopes())
         branches = [] if message is None else inside.node.branches(message._replace(number=number))
-        passed = (mine,) if origin is None else (*origin.way, *(() if mine in origin.way else (mine,)))
+        passed = (mine,) if origin is None else (*origin.route, *(() if mine in origin.route else (mine,)))
         return MessageRoute(
             self._name(root),
             number,
@@ -437,9 +437,9 @@ class Overlay:
             left_as_text=self._bodies.counts["left_as_text"],
             waiting_messages=messages,
             waiting_bytes=size,
-            wishes_waiting=inside.wishes.waiting,
-            wishes_generalised=inside.wishes.generalised,
-            wide_scopes=inside.wishes.wide_scopes,
+            interests_waiting=inside.interests.waiting,
+            interests_generalised=inside.interests.generalised,
+            wide_scopes=inside.interests.wide_scopes,
             registry=self.registering.report(),
             sources=self.registering.catalogue.count,
             sources_refused=dict(self.registering.catalogue.refused),

@@ -33,7 +33,7 @@ class OverlaySettings:
     retention_factor: float
     url: str = ""
     """At which clients reach it; empty: not known."""
-    place: Location = (0.0, 0.0)
+    location: Location = (0.0, 0.0)
     capacity: float = 0.0
     """Bytes a second that it takes from sources; 0: not said."""
     holders: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class OverlaySettings:
             NetworkSettings(queue_bytes_max=settings.overlay_queue_bytes_max),
             settings.overlay_retention_factor,
             url=_url(settings),
-            place=_location(settings.overlay_place),
+            location=_location(settings.overlay_place),
             capacity=settings.overlay_capacity,
             holders=_holders(settings.overlay_registry),
             placement=Placement(settings.overlay_placement),
@@ -80,19 +80,21 @@ def host_name() -> str:
     return socket.gethostname() or "broker"
 
 
-def _forms(given: tuple[str, ...]) -> FormPreferences:
+def _forms(supplied: tuple[str, ...]) -> FormPreferences:
     try:
-        return FormPreferences.parse(given)
+        return FormPreferences.parse(supplied)
     except ImpossibleSetting as error:
         raise ConfigError(f"the setting 'overlay_forms' cannot be used: {error}") from None
 
 
-def _name(given: str | None) -> str | None:
-    if given is not None and (
-        not given.isprintable() or " " in given or not 0 < len(given.encode("utf-8", "replace")) <= NAME_BYTES_MAX
+def _name(supplied: str | None) -> str | None:
+    if supplied is not None and (
+        not supplied.isprintable()
+        or " " in supplied
+        or not 0 < len(supplied.encode("utf-8", "replace")) <= NAME_BYTES_MAX
     ):
-        raise ConfigError(f"the setting 'overlay_identity' cannot be used: {given!r} is no name without spaces")
-    return given
+        raise ConfigError(f"the setting 'overlay_identity' cannot be used: {supplied!r} is no name without spaces")
+    return supplied
 
 
 def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,13 +106,13 @@ def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _location(given: str) -> Location:
+def _location(supplied: str) -> Location:
     try:
-        x, y = (float(part) for part in given.split(","))
+        x, y = (float(part) for part in supplied.split(","))
     except ValueError:
-        raise ConfigError(f"the setting 'overlay_place' cannot be used: {given!r} is not of the form X,Y") from None
+        raise ConfigError(f"the setting 'overlay_place' cannot be used: {supplied!r} is not of the form X,Y") from None
     if not math.isfinite(x) or not math.isfinite(y):
-        raise ConfigError(f"the setting 'overlay_place' cannot be used: {given!r} is no place")
+        raise ConfigError(f"the setting 'overlay_place' cannot be used: {supplied!r} is no place")
     return x, y
 
 
@@ -139,19 +141,19 @@ def _certificates(settings: Settings) -> Certificates | None:
     certificate, key, authority = files
     if not (certificate and key and authority):
         raise ConfigError("the settings 'overlay_cert', 'overlay_key' and 'overlay_ca' are to be given together")
-    found = Certificates(Path(certificate), Path(key), Path(authority))
+    result = Certificates(Path(certificate), Path(key), Path(authority))
     try:
-        found.check()
+        result.check()
     except CertificateError as error:
         raise ConfigError(str(error)) from None
-    return found
+    return result
 
 
-def _listen(given: str | None, name: str) -> tuple[str, int] | None:
-    if given is None:
+def _listen(supplied: str | None, name: str) -> tuple[str, int] | None:
+    if supplied is None:
         return None
     try:
-        return host_and_port(given, free=True)
+        return host_and_port(supplied, free=True)
     except ValueError as error:
         raise ConfigError(f"the setting {name!r} cannot be used: {error}") from None
 

@@ -19,7 +19,7 @@ _FORGOTTEN_CHECK = 1_000
 
 
 class QueueLeases:
-    """The leases of one lane. A reader of it while somebody waits.
+    """The leases of one queue. A reader of it while somebody waits.
 
     Args:
         clock: Seconds that only grow.
@@ -67,12 +67,12 @@ class QueueLeases:
         """From now on acknowledged deliveries may be found by the reading all the same."""
         self._settled.clear()
 
-    def lease(self, found: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
+    def lease(self, results: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
         """Hand out what was read, as far as it is still to be had."""
         until = self._clock() + visibility
         blocked = self.blocked
         leased = []
-        for delivery in found:
+        for delivery in results:
             number = delivery.id
             if number in self._settled or number.subscription_id in blocked:
                 continue
@@ -119,7 +119,7 @@ class QueueLeases:
         if len(self.before) > _FORGOTTEN_CHECK:
             self.before = {n for n in self.before if first_pending is not None and n >= first_pending}
 
-    # As a reader of the lane
+    # As a reader of the queue
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Something came: let those who wait look."""
@@ -161,66 +161,66 @@ class QueueLeases:
 
 
 class Leases:
-    """Pulling from lanes.
+    """Pulling from queues.
 
     Args:
-        lanes: The lanes.
+        queues: The queues.
         clock: Seconds that only grow; no clock that can be set.
     """
 
-    def __init__(self, lanes: LiveQueues, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lanes = lanes
+    def __init__(self, queues: LiveQueues, clock: Callable[[], float] = time.monotonic) -> None:
+        self._queues = queues
         self._clock = clock
         self._tables: dict[int, QueueLeases] = {}
 
-    def of(self, lane_id: int) -> QueueLeases | None:
-        """The leases of a lane, where there are any."""
-        return self._tables.get(lane_id)
+    def of(self, queue_id: int) -> QueueLeases | None:
+        """The leases of a queue, where there are any."""
+        return self._tables.get(queue_id)
 
-    def close(self, lane_id: int) -> None:
-        """A lane is gone."""
-        self._tables.pop(lane_id, None)
+    def close(self, queue_id: int) -> None:
+        """A queue is gone."""
+        self._tables.pop(queue_id, None)
 
-    async def pull(self, lane_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+    async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
         """Lease deliveries, waiting for the first.
 
         Args:
-            lane_id: The lane.
+            queue_id: The queue.
             limit: Deliveries at most.
             wait: Seconds to wait at most.
             visibility: Seconds for which they are leased.
         """
-        table = self._tables.get(lane_id)
+        table = self._tables.get(queue_id)
         if table is None:
-            table = self._tables[lane_id] = QueueLeases(self._clock)
-        self._begin(lane_id, table)
+            table = self._tables[queue_id] = QueueLeases(self._clock)
+        self._begin(queue_id, table)
         deadline = self._clock() + wait
         try:
             while True:
                 ticket = table.ticket()
                 try:
-                    leased = await self._lease(lane_id, table, limit, visibility)
+                    leased = await self._lease(queue_id, table, limit, visibility)
                     if leased or table.closed or not await self._changed(table, ticket, deadline):
                         return leased
                 finally:
                     table.cancel(ticket)
         finally:
-            self._end(lane_id, table)
+            self._end(queue_id, table)
 
-    def _begin(self, lane_id: int, table: QueueLeases) -> None:
+    def _begin(self, queue_id: int, table: QueueLeases) -> None:
         table.pulls += 1
         if table.pulls == 1:
-            self._lanes.join(lane_id, table)
+            self._queues.join(queue_id, table)
 
-    def _end(self, lane_id: int, table: QueueLeases) -> None:
+    def _end(self, queue_id: int, table: QueueLeases) -> None:
         table.pulls -= 1
         if not table.pulls:
-            self._lanes.leave(lane_id, table)
-            if table.idle and self._tables.get(lane_id) is table:
-                del self._tables[lane_id]
+            self._queues.leave(queue_id, table)
+            if table.idle and self._tables.get(queue_id) is table:
+                del self._tables[queue_id]
 
-    async def _lease(self, lane_id: int, table: QueueLeases, limit: int, visibility: float) -> list[QueuedDelivery]:
-        options = self._lanes.options
+    async def _lease(self, queue_id: int, table: QueueLeases, limit: int, visibility: float) -> list[QueuedDelivery]:
+        options = self._queues.options
         async with table.reading:
             table.end_overdue()
             limit = min(limit, options.leases_max - len(table))
@@ -229,16 +229,16 @@ class Leases:
             table.begin_reading()
             blocked = table.blocked
             # What was committed before this is seen by the reading that follows.
-            ceiling = self._lanes.ceilings.get(lane_id)
-            found = await self._lanes.read(
-                lane_id, limit=limit, bytes_max=options.read_bytes_max, skip_subscriptions=blocked
+            ceiling = self._queues.ceilings.get(queue_id)
+            results = await self._queues.read(
+                queue_id, limit=limit, bytes_max=options.read_bytes_max, skip_subscriptions=blocked
             )
             if not blocked:
-                table.forget_gone(found[0].id if found else None)
+                table.forget_gone(results[0].id if results else None)
             if ceiling is not None:
-                found = [delivery for delivery in found if delivery.id.seq < ceiling]
-            leased = table.lease(self._lanes.marked(lane_id, found), visibility)
-        self._lanes.metrics.leased += len(leased)
+                results = [delivery for delivery in results if delivery.id.seq < ceiling]
+            leased = table.lease(self._queues.marked(queue_id, results), visibility)
+        self._queues.metrics.leased += len(leased)
         return leased
 
     async def _changed(self, table: QueueLeases, ticket: asyncio.Future[None], deadline: float) -> bool:

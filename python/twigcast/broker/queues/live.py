@@ -1,21 +1,22 @@
-"""Lanes that are being read: live hand-over from the writing thread to listeners, with the store to fall back on.
+"""Queues that are being read: live hand-over from the writing thread to listeners, with the store to fall back on.
 
 A listener reads from the store until it has caught up, and from then on gets what the writing thread hands over. What
 is handed over while it still reads is kept in a bounded buffer, whose oldest entries go first; so what the buffer holds
-is always the end of the lane, without a hole. The listener may change over when nothing lies between what it has read
+is always the end of the queue, without a hole. The listener may change over when nothing lies between what it has read
 and what the buffer begins with:
 
 - its last reading found nothing more, and nothing was dropped from the buffer since that reading began, or
 - the buffer begins at or before the last delivery that it has read.
 
 What it has read is then left out of the buffer. When the buffer of a listener that has changed over drops something,
-it goes back to the store, from where it is. It must be known as a reader of the lane before it reads from the store for
-the first time, and the writing thread looks for readers after the commit: each delivery comes from one side at least.
+it goes back to the store, from where it is. It must be known as a reader of the queue before it reads from the store
+for the first time, and the writing thread looks for readers after the commit: each delivery comes from one side at
+least.
 
 While a listener that has changed over waits with an empty buffer, nothing lies between what it has read and what is
 handed over: it may be given that at once, where it waits for it so.
 
-A lane that a replay fills has a *ceiling*: the sequence number that replay looks at next. Only what lies below it is
+A queue that a replay fills has a *ceiling*: the sequence number that replay looks at next. Only what lies below it is
 handed out, because what comes next in order is not known yet.
 """
 
@@ -48,18 +49,18 @@ class ReadPending(Protocol):
 
     def __call__(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
         after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> Awaitable[list[QueuedDelivery]]:
-        """What a lane has pending."""
+        """What a queue has pending."""
 
 
 class QueueReader(Protocol):
-    """Something that reads a lane."""
+    """Something that reads a queue."""
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """These came, in order."""
@@ -74,11 +75,11 @@ class QueueReader(Protocol):
         """Look again: the ceiling moved, or it is over."""
 
     def close(self) -> None:
-        """The lane is gone, or the broker stops."""
+        """The queue is gone, or the broker stops."""
 
 
 class LiveQueues:
-    """The lanes that somebody reads.
+    """The queues that somebody reads.
 
     Args:
         read: Reads what is pending.
@@ -91,9 +92,9 @@ class LiveQueues:
         self.options = options
         self.metrics = metrics
         self.readers: dict[int, list[QueueReader]] = {}
-        """By lane. The writing thread looks into it for lanes that are read."""
+        """By queue. The writing thread looks into it for queues that are read."""
         self.ceilings: dict[int, int] = {}
-        """By lane that a replay fills."""
+        """By queue that a replay fills."""
         self.first_new = 0
         """The first sequence number that did not exist when the process started: what is older may have been handed
         out before."""
@@ -105,9 +106,9 @@ class LiveQueues:
 
     # What the writing thread says
 
-    def hand_over(self, lane_id: int, deliveries: Sequence[QueuedDelivery], overflown: DeliveryId | None) -> None:
-        """Give the readers of a lane what came, or tell them that it was too much."""
-        for reader in self.readers.get(lane_id, ()):
+    def hand_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery], overflown: DeliveryId | None) -> None:
+        """Give the readers of a queue what came, or tell them that it was too much."""
+        for reader in self.readers.get(queue_id, ()):
             if overflown is None:
                 reader.offer(deliveries)
             else:
@@ -120,93 +121,93 @@ class LiveQueues:
             for reader in readers:
                 reader.miss(everything)
 
-    def set_ceiling(self, lane_id: int, seq: int | None) -> None:
+    def set_ceiling(self, queue_id: int, seq: int | None) -> None:
         """A replay has come so far; ``None``: there is none (any more)."""
         if seq is None:
-            self.ceilings.pop(lane_id, None)
+            self.ceilings.pop(queue_id, None)
         else:
-            self.ceilings[lane_id] = seq
-        for reader in self.readers.get(lane_id, ()):
+            self.ceilings[queue_id] = seq
+        for reader in self.readers.get(queue_id, ()):
             reader.wake()
 
-    def purge(self, lane_id: int, subscription_id: int) -> None:
+    def purge(self, queue_id: int, subscription_id: int) -> None:
         """A subscription was deleted."""
-        for reader in self.readers.get(lane_id, ()):
+        for reader in self.readers.get(queue_id, ()):
             reader.purge(subscription_id)
 
-    def close(self, lane_id: int) -> None:
-        """A lane is gone."""
-        self.ceilings.pop(lane_id, None)
-        self._streamed.pop(lane_id, None)
-        for reader in self.readers.pop(lane_id, ()):
+    def close(self, queue_id: int) -> None:
+        """A queue is gone."""
+        self.ceilings.pop(queue_id, None)
+        self._streamed.pop(queue_id, None)
+        for reader in self.readers.pop(queue_id, ()):
             reader.close()
 
     def close_all(self) -> None:
         """The broker stops."""
-        for lane_id in list(self.readers):
-            self.close(lane_id)
+        for queue_id in list(self.readers):
+            self.close(queue_id)
 
     # Readers
 
-    def join(self, lane_id: int, reader: QueueReader) -> None:
+    def join(self, queue_id: int, reader: QueueReader) -> None:
         """Count a reader in."""
         # A new list: the other thread and running loops keep the one that they have.
-        self.readers[lane_id] = [*self.readers.get(lane_id, ()), reader]
+        self.readers[queue_id] = [*self.readers.get(queue_id, ()), reader]
 
-    def leave(self, lane_id: int, reader: QueueReader) -> None:
+    def leave(self, queue_id: int, reader: QueueReader) -> None:
         """Count a reader out."""
-        remaining = [other for other in self.readers.get(lane_id, ()) if other is not reader]
+        remaining = [other for other in self.readers.get(queue_id, ()) if other is not reader]
         if remaining:
-            self.readers[lane_id] = remaining
+            self.readers[queue_id] = remaining
         else:
-            self.readers.pop(lane_id, None)
+            self.readers.pop(queue_id, None)
 
-    def knows(self, lane_id: int) -> bool:
-        """Whether anything is kept for a lane."""
-        return lane_id in self.readers or lane_id in self.ceilings or lane_id in self._streamed
+    def knows(self, queue_id: int) -> bool:
+        """Whether anything is kept for a queue."""
+        return queue_id in self.readers or queue_id in self.ceilings or queue_id in self._streamed
 
-    def streamed(self, lane_id: int) -> DeliveryId:
-        """The last delivery that a listener of the lane was given in this process."""
-        return self._streamed.get(lane_id, START)
+    def streamed(self, queue_id: int) -> DeliveryId:
+        """The last delivery that a listener of the queue was given in this process."""
+        return self._streamed.get(queue_id, START)
 
-    def has_streamed(self, lane_id: int, up_to: DeliveryId) -> None:
+    def has_streamed(self, queue_id: int, up_to: DeliveryId) -> None:
         """A listener is being given deliveries."""
-        if up_to > self._streamed.get(lane_id, START):
-            self._streamed[lane_id] = up_to
+        if up_to > self._streamed.get(queue_id, START):
+            self._streamed[queue_id] = up_to
 
-    def marked(self, lane_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
+    def marked(self, queue_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
         """Deliveries from the store, with those marked that may have been handed out before."""
-        before = self.streamed(lane_id)
+        before = self.streamed(queue_id)
         return [d._replace(redelivered=True) if d.id.seq < self.first_new or d.id <= before else d for d in deliveries]
 
 
 class QueueCursor:
-    """Reads one lane from a position on, for one asynchronous iteration.
+    """Reads one queue from a position on, for one asynchronous iteration.
 
     Args:
-        lanes: The lanes.
-        lane_id: Which one.
+        queues: The queues.
+        queue_id: Which one.
         after: Where to go on; ``None``: from the first that is pending.
         marked: Marks deliveries from the store.
-        at_once: Is offered what comes while the iteration waits; what it takes does not come in the iteration.
+        offer: Is offered what comes while the iteration waits; what it takes does not come in the iteration.
         open_: Whether there is anything to come at all.
     """
 
     def __init__(
         self,
-        lanes: LiveQueues,
-        lane_id: int,
+        queues: LiveQueues,
+        queue_id: int,
         after: QueuePosition | None,
         marked: Callable[[int, list[QueuedDelivery]], list[QueuedDelivery]],
-        at_once: Offer | None = None,
+        offer: Offer | None = None,
         *,
         open_: bool = True,
     ) -> None:
-        self._lanes = lanes
-        self._lane_id = lane_id
+        self._queues = queues
+        self._queue_id = queue_id
         self._cursor = START if after is None else DeliveryId(after.seq, after.subscription_id)
         self._marked = marked
-        self._at_once = at_once
+        self._offer = offer
         self._live = False
         """Whether the iteration waits for what is handed over next."""
         self._buffer: deque[QueuedDelivery] = deque()
@@ -218,9 +219,9 @@ class QueueCursor:
         self._waiting: asyncio.Future[None] | None = None
 
     async def groups(self) -> AsyncGenerator[list[QueuedDelivery], None]:
-        """The deliveries, in groups, until the lane is closed."""
-        lanes, metrics = self._lanes, self._lanes.metrics
-        lanes.join(self._lane_id, self)
+        """The deliveries, in groups, until the queue is closed."""
+        queues, metrics = self._queues, self._queues.metrics
+        queues.join(self._queue_id, self)
         metrics.listeners += 1
         try:
             while not self._over():
@@ -242,13 +243,13 @@ class QueueCursor:
             self._set_behind(False)
             self._clear()
             metrics.listeners -= 1
-            lanes.leave(self._lane_id, self)
+            queues.leave(self._queue_id, self)
 
     def _over(self) -> bool:
         return self._closed
 
     def _set_behind(self, behind: bool) -> None:
-        self._lanes.metrics.listeners_behind += behind - self._behind
+        self._queues.metrics.listeners_behind += behind - self._behind
         self._behind = behind
 
     def _handing(self, group: list[QueuedDelivery]) -> list[QueuedDelivery]:
@@ -256,30 +257,30 @@ class QueueCursor:
         return group
 
     def _note(self, group: Sequence[QueuedDelivery]) -> None:
-        self._lanes.metrics.streamed += len(group)
-        self._lanes.has_streamed(self._lane_id, group[-1].id)
+        self._queues.metrics.streamed += len(group)
+        self._queues.has_streamed(self._queue_id, group[-1].id)
 
     # From the store
 
     async def _from_store(self) -> AsyncGenerator[list[QueuedDelivery], None]:
         """What is pending, until the buffer goes on where it ends."""
-        options = self._lanes.options
+        options = self._queues.options
         while not self._over():
             # What was committed before this, and so all that was missed, is seen by the reading that follows.
-            ceiling = self._lanes.ceilings.get(self._lane_id, math.inf)
+            ceiling = self._queues.ceilings.get(self._queue_id, math.inf)
             self._missed = START
-            found = await self._lanes.read(
-                self._lane_id,
+            results = await self._queues.read(
+                self._queue_id,
                 after=self._position(),
                 limit=options.read_deliveries_max,
                 bytes_max=options.read_bytes_max,
             )
-            below = [d for d in found if d.id.seq < ceiling] if ceiling != math.inf else found
+            below = [d for d in results if d.id.seq < ceiling] if ceiling != math.inf else results
             if below:
                 self._cursor = below[-1].id
-                yield self._marked(self._lane_id, below)
+                yield self._marked(self._queue_id, below)
             elif ceiling != math.inf:
-                if self._lanes.ceilings.get(self._lane_id, math.inf) == ceiling:
+                if self._queues.ceilings.get(self._queue_id, math.inf) == ceiling:
                     await self._wait()
                 continue
             if ceiling == math.inf and self._can_change_over(nothing_more=not below):
@@ -299,9 +300,9 @@ class QueueCursor:
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
         """Hand out what came, or keep it, dropping the oldest where it is too much."""
-        if self._live and self._offered_at_once(deliveries):
+        if self._live and self._is_taken_at_once(deliveries):
             return
-        options, lanes = self._lanes.options, self._lanes
+        options, queues = self._queues.options, self._queues
         cursor = self._cursor
         size = 0
         for delivery in deliveries:
@@ -309,20 +310,20 @@ class QueueCursor:
                 self._buffer.append(delivery)
                 size += len(delivery.body)
         self._bytes += size
-        lanes.buffered_bytes += size
+        queues.buffered_bytes += size
         while self._buffer and (
             len(self._buffer) > options.listener_deliveries_max
             or self._bytes > options.listener_bytes_max
-            or lanes.buffered_bytes > options.listeners_bytes_max
+            or queues.buffered_bytes > options.listeners_bytes_max
         ):
             self._missed = max(self._missed, self._drop_first().id)
         self.wake()
 
-    def _offered_at_once(self, deliveries: Sequence[QueuedDelivery]) -> bool:
+    def _is_taken_at_once(self, deliveries: Sequence[QueuedDelivery]) -> bool:
         # What was dropped, or is kept already, comes before.
-        if self._at_once is None or self._buffer or self._closed or self._missed > self._cursor:
+        if self._offer is None or self._buffer or self._closed or self._missed > self._cursor:
             return False
-        if not deliveries or deliveries[0].id <= self._cursor or not self._at_once(deliveries):
+        if not deliveries or deliveries[0].id <= self._cursor or not self._offer(deliveries):
             return False
         self._cursor = deliveries[-1].id
         self._note(deliveries)
@@ -369,10 +370,10 @@ class QueueCursor:
         delivery = self._buffer.popleft()
         size = len(delivery.body)
         self._bytes -= size
-        self._lanes.buffered_bytes -= size
+        self._queues.buffered_bytes -= size
         return delivery
 
     def _clear(self) -> None:
-        self._lanes.buffered_bytes -= self._bytes
+        self._queues.buffered_bytes -= self._bytes
         self._bytes = 0
         self._buffer.clear()

@@ -51,8 +51,8 @@ def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: 
     """
     feed = _in_utf8(feed, media_type)
     record = _ATOM_ENTRY if _root_name(feed) == f"{ATOM_NAMESPACE} feed" else _RSS_ITEM
-    for found in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
-        yield FeedEntry("" if found.error else entry_id(found.xml), found.xml, found.error)
+    for result in cut_records(io.BytesIO(feed), record, bytes_max=entry_bytes_max):
+        yield FeedEntry("" if result.error else entry_id(result.xml), result.xml, result.error)
 
 
 def is_feed(feed: bytes) -> bool:
@@ -78,17 +78,17 @@ def entry_id(xml: bytes) -> str:
         reader.read(xml)
     except expat.ExpatError:
         return digest_id(xml)
-    found = reader.best()
-    if not found:
+    results = reader.best()
+    if not results:
         return digest_id(xml)
-    return found if len(found) <= ID_CHARACTERS_MAX else digest_id(found.encode())
+    return results if len(results) <= ID_CHARACTERS_MAX else digest_id(results.encode())
 
 
 class _IdReader:
     """Notes what may identify an entry: children of its root, and attributes."""
 
     def __init__(self) -> None:
-        self._found: dict[str, str] = {}
+        self._values: dict[str, str] = {}
         self._depth = 0
         self._open: str | None = None
         self._text: list[str] = []
@@ -104,18 +104,18 @@ class _IdReader:
     def best(self) -> str | None:
         """The strongest identifier."""
         for name in ("guid", "id", "about", "link"):
-            if self._found.get(name):
-                return self._found[name]
+            if self._values.get(name):
+                return self._values[name]
         return None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         local = name.rpartition(" ")[2]
         if self._depth == 1:
-            self._found["about"] = attributes.get(f"{RDF_NAMESPACE} about", "")
-        elif self._depth == 2 and local in ("guid", "id", "link") and local not in self._found:
+            self._values["about"] = attributes.get(f"{RDF_NAMESPACE} about", "")
+        elif self._depth == 2 and local in ("guid", "id", "link") and local not in self._values:
             if local == "link" and attributes.get("rel", "alternate") == "alternate" and "href" in attributes:
-                self._found["link"] = attributes["href"].strip()
+                self._values["link"] = attributes["href"].strip()
             else:
                 self._open, self._text = local, []
 
@@ -123,7 +123,7 @@ class _IdReader:
         if self._depth == 2 and self._open is not None:
             text = "".join(self._text).strip()
             if text:
-                self._found[self._open] = text
+                self._values[self._open] = text
             self._open = None
         self._depth -= 1
 

@@ -24,14 +24,14 @@ def find_links(page: bytes, url: str, media_type: str) -> list[str]:
     looks_like_html = "html" in media_type or text.lstrip()[:1] == "<"
     references = _anchors(text) if looks_like_html else [line.strip() for line in text.splitlines()]
     folder = url.rpartition("/")[0] + "/"
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for reference in references:
         link = _resolved(reference, url)
         if link is not None and link.startswith(folder) and urlsplit(link).path.lower().endswith(_SUFFIXES):
-            found[link] = None
-        if len(found) >= LINKS_MAX:
+            results[link] = None
+        if len(results) >= LINKS_MAX:
             break
-    return list(found)
+    return list(results)
 
 
 def name_in_folder(link: str, url: str) -> str:

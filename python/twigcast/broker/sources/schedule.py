@@ -82,7 +82,7 @@ class Poller:
         self._begun: dict[int, float] = {}  # when each was last looked at
         self._again: dict[int, float] = {}  # to be polled anew, asked for while a poll was on: not before a time
         self._changed = asyncio.Event()
-        self._look_at = 0.0
+        self._next_check = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class Poller:
 
     def sources_changed(self) -> None:
         """Tell that a source was registered, changed or deleted."""
-        self._look_at = 0.0
+        self._next_check = 0.0
         self._changed.set()
 
     def poll_now(self, *, url: str | None = None, source_id: int | None = None) -> int:
@@ -109,12 +109,12 @@ class Poller:
         chosen = [
             source.id for source in self._sources.values() if source_id == source.id or (url and url == source.url)
         ]
-        for found in chosen:
-            earliest = 0.0 if url is None else self._begun.get(found, 0.0) + self._settings.interval_min
-            if found in self._running:
-                self._again[found] = earliest
+        for result in chosen:
+            earliest = 0.0 if url is None else self._begun.get(result, 0.0) + self._settings.interval_min
+            if result in self._running:
+                self._again[result] = earliest
             else:
-                self._set_due(found, min(max(earliest, time.monotonic()), self._due_at.get(found, math.inf)))
+                self._set_due(result, min(max(earliest, time.monotonic()), self._due_at.get(result, math.inf)))
         self._changed.set()
         return len(chosen)
 
@@ -122,10 +122,10 @@ class Poller:
         while True:
             self._changed.clear()
             now = time.monotonic()
-            if now >= self._look_at:
-                await self._look()
+            if now >= self._next_check:
+                await self._check_sources()
             self._start_due()
-            waits = [self._look_at - now]
+            waits = [self._next_check - now]
             if self._due and len(self._running) < self._settings.concurrency:
                 waits.append(self._due[0][0] - now)
             # Not wait_for: before Python 3.12 it may lose a cancellation that comes together with the event.
@@ -133,14 +133,14 @@ class Poller:
                 async with asyncio.timeout(max(0.0, min(waits))):
                     await self._changed.wait()
 
-    async def _look(self) -> None:
+    async def _check_sources(self) -> None:
         """Read the list of sources."""
-        self._look_at = time.monotonic() + _CHECK_SECONDS
+        self._next_check = time.monotonic() + _CHECK_SECONDS
         try:
             stored = await asyncio.to_thread(self._broker.store.sources)
         except StoreUnavailable as error:
             _log.warning("the sources cannot be read: %s", error.reason)
-            self._look_at = time.monotonic() + _STORE_WAIT
+            self._next_check = time.monotonic() + _STORE_WAIT
             return
         self._take(source for source in stored if source.kind != "push" and source.url and not source.paused)
 
@@ -150,10 +150,10 @@ class Poller:
             self._due_at.pop(gone, None)
             self._begun.pop(gone, None)
         for source in self._sources.values():
-            known = before.get(source.id)
-            if known is None:
+            existing = before.get(source.id)
+            if existing is None:
                 self._set_due(source.id, time.monotonic() + self._first_wait(source))
-            elif (known.url, known.kind, known.interval) != (source.url, source.kind, source.interval):
+            elif (existing.url, existing.kind, existing.interval) != (source.url, source.kind, source.interval):
                 self.poll_now(source_id=source.id)
 
     def _first_wait(self, source: Source) -> float:

@@ -24,10 +24,10 @@ class Memory:
     """What an open store knows without asking the database."""
 
     def __init__(self) -> None:
-        self.some_revived = False
+        self.has_redriven = False
         """Dead letters were revived since it was opened, so that acknowledgements are to be compared with them."""
-        self.lanes_set_aside: set[int] = set()
-        """Lanes that may have deliveries set aside; no other lane has."""
+        self.queues_set_aside: set[int] = set()
+        """Queues that may have deliveries set aside; no other queue has."""
 
 
 class Reads:
@@ -57,11 +57,11 @@ class Writes(ABC):
         self.memory = memory
         self.counters = StoredCounters(session)
         self.marks: dict[int, int] = {}
-        """Marks of lanes that are to be moved by :meth:`save_marks`, all at once."""
+        """Marks of queues that are to be moved by :meth:`save_marks`, all at once."""
 
     @abstractmethod
     def save_marks(self) -> None:
-        """Move the marks of lanes: at the end, and before anything that goes by them."""
+        """Move the marks of queues: at the end, and before anything that goes by them."""
 
     def first(self, sql: str, params: Params = ()) -> Row | None:
         """The first row that a query finds."""
@@ -72,5 +72,5 @@ class Writes(ABC):
         """Store what went wrong for single subscriptions."""
 
     @abstractmethod
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
-        """Acknowledge single deliveries of a lane."""
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledge single deliveries of a queue."""

@@ -22,13 +22,13 @@ class DeadLetterReads(Reads):
         limit: int,
         key: str | None = None,
     ) -> list[DeadLetter]:
-        place, order = id_range("d.id", before_id, after_id)
+        position, order = id_range("d.id", before_id, after_id)
         condition, params = ("", ()) if key is None else (" AND s.key = ?", (key,))
         rows = self.rows(
             "SELECT d.id, d.tenant_id, d.subscription_id, s.key, d.seq, d.message_id, d.attempts, d.reason, d.at, "
             "d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
-            f"WHERE d.tenant_id = ? AND {place[0]} AND d.revived = 0{condition} ORDER BY d.id {order} LIMIT ?",
-            (tenant_id, place[1], *params, limit),
+            f"WHERE d.tenant_id = ? AND {position[0]} AND d.revived = 0{condition} ORDER BY d.id {order} LIMIT ?",
+            (tenant_id, position[1], *params, limit),
         )
         return [DeadLetter(*row) for row in rows]
 
@@ -36,19 +36,22 @@ class DeadLetterReads(Reads):
 class DeadLetterWrites(Writes):
     """Burying, reviving, removing."""
 
-    def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
-        by_lane: dict[int, list[DeliveryId]] = {}
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+        by_queue: dict[int, list[DeliveryId]] = {}
         ids = []
         for delivery, attempts, reason in deliveries:
-            ids.append(self._bury_revived(delivery, attempts, reason, at) or self._bury(delivery, attempts, reason, at))
-            by_lane.setdefault(delivery.lane_id, []).append(delivery.id)
-        for lane_id, of_lane in by_lane.items():
-            self.acknowledge(lane_id, of_lane)
+            ids.append(
+                self._dead_letter_redriven(delivery, attempts, reason, at)
+                or self._dead_letter(delivery, attempts, reason, at)
+            )
+            by_queue.setdefault(delivery.queue_id, []).append(delivery.id)
+        for queue_id, of_queue in by_queue.items():
+            self.acknowledge(queue_id, of_queue)
         return ids
 
-    def _bury_revived(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
+    def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
         """Put a delivery that had been revived back where it was; its id, if there is one."""
-        if not self.memory.some_revived:
+        if not self.memory.has_redriven:
             return None
         row = self.first(
             "SELECT id FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
@@ -61,7 +64,7 @@ class DeadLetterWrites(Writes):
             )
         return None if row is None else int(row[0])
 
-    def _bury(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int:
+    def _dead_letter(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int:
         number = self.counters.take("dead_letter")
         message = delivery.message
         self.session.insert(
@@ -101,10 +104,10 @@ class DeadLetterWrites(Writes):
         )
         return number
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
-        self.memory.some_revived = True
-        wanted = [number for number in dead_letter_ids if number <= INTEGER_MAX]
-        condition, params = self.session.among("d.id"), (self.session.values(wanted),)
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        self.memory.has_redriven = True
+        requested = [number for number in dead_letter_ids if number <= INTEGER_MAX]
+        condition, params = self.session.among("d.id"), (self.session.values(requested),)
         rows = self.session.rows(
             "SELECT d.seq, d.subscription_id, s.lane_id, s.key, d.tenant_id, d.source, d.message_id, d.received, "
             "d.rewritten, d.body FROM dead_letters d JOIN subscriptions s ON s.id = d.subscription_id "
@@ -125,10 +128,10 @@ class DeadLetterWrites(Writes):
 
 
 def _redriven(row: Row) -> QueuedDelivery:
-    seq, subscription_id, lane_id, key, tenant_id, source, message_id, received, rewritten, body = row
+    seq, subscription_id, queue_id, key, tenant_id, source, message_id, received, rewritten, body = row
     return QueuedDelivery(
         id=DeliveryId(seq, subscription_id),
-        lane_id=lane_id,
+        queue_id=queue_id,
         key=key,
         # The message itself may have expired; of a rewritten one only the result is needed.
         message=StoredMessage(seq, tenant_id, source, message_id, received, b"" if rewritten else body),

@@ -11,9 +11,9 @@ All methods raise :class:`~twigcast.broker.errors.StoreUnavailable` when the sto
 whose commit failed half-way on a lost connection is reported as not done; messages are idempotent by their id, so that
 sending them again is right in both cases.
 
-What a lane has pending: all its deliveries with ``seq`` above the lane's ``acked`` mark that are not acknowledged one
+What a queue has pending: all its deliveries with ``seq`` above the queue's ``acked`` mark that are not acknowledged one
 by one. Streams move the mark (one row, however many deliveries); pulls acknowledge single ones, and the mark follows.
-While the subscription of a lane is replaying, what came after the past is stored but not pending, and the mark stays
+While the subscription of a queue is replaying, what came after the past is stored but not pending, and the mark stays
 before what replay is still to bring.
 
 A new store has one tenant, ``default``, with the id 1.
@@ -59,7 +59,7 @@ class Pause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """The state of one lane."""
+    """The state of one queue."""
 
     id: int
     tenant_id: int
@@ -70,7 +70,7 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Where reading of a lane goes on: after this delivery."""
+    """Where reading of a queue goes on: after this delivery."""
 
     seq: int
     subscription_id: int = 1 << 62
@@ -79,7 +79,7 @@ class QueuePosition:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What was tried to push the first delivery of a lane."""
+    """What was tried to push the first delivery of a queue."""
 
     id: DeliveryId
     count: int
@@ -152,7 +152,7 @@ class Origin:
     root: int
     number: int
     """Its number there."""
-    way: tuple[int, ...]
+    route: tuple[int, ...]
     """The brokers that it passed."""
 
 
@@ -164,7 +164,7 @@ class Transaction(Protocol):
     def next_seq(self) -> int:
         """The sequence number that the next message will get."""
 
-    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
         """Those of the submissions that were accepted before: by tenant id, source and message id. Bodies are empty."""
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
@@ -181,12 +181,12 @@ class Transaction(Protocol):
     def add_errors(self, records: Iterable[ErrorRecord]) -> None:
         """Store what went wrong for single subscriptions (a bounded number of the latest is kept for each)."""
 
-    # Lanes
+    # Queues
 
-    def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
-        """Move the mark of a lane forward; never back."""
+    def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        """Move the mark of a queue forward; never back."""
 
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
         """Acknowledge single deliveries, in any order, and let the mark follow. Unknown ones are passed over.
 
         Where they are the first that are pending, only the mark is written.
@@ -195,10 +195,10 @@ class Transaction(Protocol):
     # Subscriptions
 
     def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[StoredSubscription | Exception]:
-        """Store subscriptions and the lanes they need.
+        """Store subscriptions and the queues they need.
 
         A :class:`~twigcast.broker.errors.Conflict` stands in place of each whose key is taken, whose subscriber cannot
-        be shared, or that wants replay in a lane that is not new. The past ends before :meth:`next_seq`.
+        be shared, or that wants replay in a queue that is not new. The past ends before :meth:`next_seq`.
         """
 
     def replace_subscription(
@@ -210,7 +210,7 @@ class Transaction(Protocol):
         dialect: str,
         delivery: DeliverySettings,
     ) -> StoredSubscription:
-        """Give a subscription another query and delivery; its lane and what is pending stay."""
+        """Give a subscription another query and delivery; its queue and what is pending stay."""
 
     def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
         """Give many subscriptions, none twice, other queries; as they are then, those that are there, in any order."""
@@ -240,12 +240,12 @@ class Transaction(Protocol):
         """It has come past those that ended before a message, or past all."""
 
     def delete_subscription(self, subscription_id: int) -> None:
-        """Delete it, its errors and dead letters, its pending deliveries, and its lane with the last subscription."""
+        """Delete it, its errors and dead letters, its pending deliveries, and its queue with the last subscription."""
 
     # Pushing
 
-    def set_attempts(self, lane_id: int, attempts: Attempts | None) -> None:
-        """Remember how often the first delivery of a lane was tried; ``None``: nothing is left to remember."""
+    def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
+        """Remember how often the first delivery of a queue was tried; ``None``: nothing is left to remember."""
 
     def add_websub_request(self, request: WebSubRequest) -> int:
         """Keep a request until it is verified; its number."""
@@ -255,10 +255,10 @@ class Transaction(Protocol):
 
     # Dead letters
 
-    def bury(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+    def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         """Move deliveries (each with the attempts made and the reason) to the dead letters and acknowledge them."""
 
-    def revive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+    def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
         """Take dead letters out, to be delivered again; what a push worker then does not finish it buries again.
 
         What is finished is to be acknowledged one by one (:meth:`acknowledge`). Until then the store keeps the dead
@@ -419,40 +419,40 @@ class Store(Protocol):
     def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedRecord | None:
         """One of them."""
 
-    # Lanes
+    # Queues
 
-    def lane(self, tenant_id: int, subscriber: str) -> QueueState | None:
-        """A lane by its subscriber's name."""
+    def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
+        """A queue by its subscriber's name."""
 
     def pending(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
         after: QueuePosition | None = None,
         limit: int,
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> list[QueuedDelivery]:
-        """What a lane has pending, in order: up to ``limit`` deliveries and about ``bytes_max`` bytes, at least one.
+        """What a queue has pending, in order: up to ``limit`` deliveries and about ``bytes_max`` bytes, at least one.
 
         Deliveries of one message share their :class:`StoredMessage`. ``redelivered`` is not set here.
         """
 
-    def pending_count(self, lane_id: int) -> int:
-        """How many deliveries a lane has pending."""
+    def pending_count(self, queue_id: int) -> int:
+        """How many deliveries a queue has pending."""
 
     def recent_deliveries(
         self, subscription_id: int, limit: int, *, before_seq: int | None = None
     ) -> list[QueuedDelivery]:
         """The latest deliveries of a subscription (before a message), acknowledged or not, newest first."""
 
-    def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
-        """Those of the lanes that have something pending."""
+    def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
+        """Those of the queues that have something pending."""
 
     # Pushing
 
-    def attempts(self, lane_id: int) -> Attempts | None:
-        """How often the first delivery of a lane was tried, where it failed before."""
+    def attempts(self, queue_id: int) -> Attempts | None:
+        """How often the first delivery of a queue was tried, where it failed before."""
 
     def websub_requests(self) -> list[tuple[int, WebSubRequest]]:
         """Requests that were accepted and not verified yet, with their numbers, in order."""

@@ -32,26 +32,26 @@ def _rejected(row: Row) -> RejectedRecord:
 
 def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, StoredMessage]:
     """Messages by their sequence numbers, those that are there."""
-    found: dict[int, StoredMessage] = {}
+    results: dict[int, StoredMessage] = {}
     for some in chunks(seqs, 1_000):
         rows = session.rows(
             f"SELECT {MESSAGE} FROM messages WHERE {session.among('seq')}",
             (session.values(some),),
         )
-        found.update((row[0], StoredMessage(*row)) for row in rows)
-    return found
+        results.update((row[0], StoredMessage(*row)) for row in rows)
+    return results
 
 
 def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
     """The first of some messages (sequence number, size) that are about so many bytes, at least one."""
-    wanted: list[int] = []
+    requested: list[int] = []
     total = 0
     for seq, size in rows:
         total += size
-        if wanted and total > bytes_max:
+        if requested and total > bytes_max:
             break
-        wanted.append(seq)
-    return wanted
+        requested.append(seq)
+    return requested
 
 
 def id_range(column: str, before: int | None, after: int | None) -> tuple[tuple[str, int], str]:
@@ -102,10 +102,10 @@ class MessageReads(Reads):
         values = (tenant_id, min(after, INTEGER_MAX), end, *params, limit)
         if bytes_max is None:
             return [stored_message(row) for row in self.rows(f"SELECT {MESSAGE} {chosen}", values)]
-        while wanted := _first_bytes(self.rows(f"SELECT seq, size {chosen}", values), bytes_max):
-            found = self.database.read(lambda session, seqs=wanted: messages_by_seq(session, seqs))  # type: ignore[misc]
-            if found:
-                return [found[seq] for seq in wanted if seq in found]
+        while requested := _first_bytes(self.rows(f"SELECT seq, size {chosen}", values), bytes_max):
+            result = self.database.read(lambda session, seqs=requested: messages_by_seq(session, seqs))  # type: ignore[misc]
+            if result:
+                return [result[seq] for seq in requested if seq in result]
             # All of them have just expired; what comes after them is wanted then.
         return []
 
@@ -139,10 +139,10 @@ class MessageReads(Reads):
     def rejected(
         self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
     ) -> list[RejectedRecord]:
-        place, order = id_range("id", before_id, after_id)
+        position, order = id_range("id", before_id, after_id)
         rows = self.rows(
-            f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {place[0]} ORDER BY id {order} LIMIT ?",
-            (tenant_id, place[1], limit),
+            f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {position[0]} ORDER BY id {order} LIMIT ?",
+            (tenant_id, position[1], limit),
         )
         return [_rejected(row) for row in rows]
 
@@ -162,14 +162,14 @@ class MessageWrites(Writes):
     def next_seq(self) -> int:
         return self.counters.value("seq") + 1
 
-    def known_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
-        wanted: dict[int, set[str]] = {}
+    def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+        requested: dict[int, set[str]] = {}
         for submission in submissions:
             if submission.message_id is not None:
-                wanted.setdefault(submission.tenant_id, set()).add(submission.message_id)
+                requested.setdefault(submission.tenant_id, set()).add(submission.message_id)
         names = {(s.tenant_id, s.source, s.message_id) for s in submissions}
-        known: dict[tuple[int, str, str], StoredMessage] = {}
-        for tenant_id, message_ids in wanted.items():
+        existing: dict[tuple[int, str, str], StoredMessage] = {}
+        for tenant_id, message_ids in requested.items():
             for some in chunks(sorted(message_ids), 1_000):
                 rows = self.session.rows(
                     "SELECT seq, tenant_id, source, message_id, received, matches FROM messages "
@@ -178,10 +178,10 @@ class MessageWrites(Writes):
                 )
                 for seq, tenant, source, message_id, received, matches in rows:
                     if (tenant, source, message_id) in names:
-                        known[tenant, source, message_id] = StoredMessage(
+                        existing[tenant, source, message_id] = StoredMessage(
                             seq, tenant, source, message_id, received, b"", matches
                         )
-        return known
+        return existing
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
         if not messages:

@@ -41,16 +41,16 @@ class OverlayReads(Reads):
             "(SELECT 1 FROM overlay_origins o WHERE o.seq = m.seq) ORDER BY m.seq LIMIT ?",
             (min(after, INTEGER_MAX), min(up_to, INTEGER_MAX), limit),
         )
-        wanted: list[int] = []
+        requested: list[int] = []
         size = 0
         for seq, bytes_ in rows:
             size += bytes_
-            if wanted and size > bytes_max:
+            if requested and size > bytes_max:
                 break
-            wanted.append(seq)
-        found = self.database.read(lambda session: messages_by_seq(session, wanted))
+            requested.append(seq)
+        result = self.database.read(lambda session: messages_by_seq(session, requested))
         # Those that have expired in between are left out.
-        return [found[seq] for seq in wanted if seq in found]
+        return [result[seq] for seq in requested if seq in result]
 
     def forgotten(self) -> int:
         return int(self.one("SELECT value FROM counters WHERE name = 'forgotten'")[0])
@@ -62,20 +62,20 @@ class OverlayWrites(Writes):
     def start_overlay(self, name: str, incarnation: int) -> OverlayIdentity:
         row = self.first("SELECT name, instance, incarnation FROM overlay_self")
         if row is None:
-            found = OverlayIdentity(name, secrets.token_bytes(16), incarnation)
+            result = OverlayIdentity(name, secrets.token_bytes(16), incarnation)
             self.session.execute(
                 "INSERT INTO overlay_self (id, name, instance, incarnation) VALUES (1, ?, ?, ?)",
-                (found.name, found.instance, found.incarnation),
+                (result.name, result.instance, result.incarnation),
             )
-            return found
+            return result
         if row[0] != name:
             raise Conflict(
                 f"this store belongs to the broker {row[0]!r} of an overlay, and cannot be that of {name!r}: "
                 "its messages are known under that name"
             )
-        found = OverlayIdentity(name, bytes(row[1]), max(row[2] + 1, incarnation))
-        self.session.execute("UPDATE overlay_self SET incarnation = ?", (found.incarnation,))
-        return found
+        result = OverlayIdentity(name, bytes(row[1]), max(row[2] + 1, incarnation))
+        self.session.execute("UPDATE overlay_self SET incarnation = ?", (result.incarnation,))
+        return result
 
     def forget_overlay_identity(self) -> bool:
         # A vote that was given, and entries that others count on, may be newer than what is restored.
@@ -114,6 +114,6 @@ class OverlayWrites(Writes):
         self.session.insert(
             "overlay_origins",
             ("seq", "root", "number", "way"),
-            [(seq, origin.root, origin.number, json.dumps(origin.way)) for seq, origin in origins],
+            [(seq, origin.root, origin.number, json.dumps(origin.route)) for seq, origin in origins],
             keep_existing=True,
         )

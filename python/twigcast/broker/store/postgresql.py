@@ -199,8 +199,8 @@ class PostgresqlDatabase:
             self._migrate(version)
 
     def _version(self) -> int:
-        found = self._writer.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.schema_version",)).fetchone()
-        if found is None or found[0] is None:
+        result = self._writer.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.schema_version",)).fetchone()
+        if result is None or result[0] is None:
             return 0
         return int(self._writer.execute("SELECT version FROM schema_version").fetchall()[0][0])
 

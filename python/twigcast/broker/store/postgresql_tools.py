@@ -43,8 +43,8 @@ def restore(address: str, path: Path) -> None:
 
 
 def _run(program: str, address: str, *arguments: str) -> None:
-    found = shutil.which(program)
-    if found is None:
+    result = shutil.which(program)
+    if result is None:
         raise FileNotFoundError(
             f"{program} is needed, which comes with PostgreSQL's client programs; it is not in PATH"
         )
@@ -53,7 +53,7 @@ def _run(program: str, address: str, *arguments: str) -> None:
     environment = os.environ | {"PGPASSWORD": str(parameters.pop("password", os.environ.get("PGPASSWORD", "")))}
     target = f"--dbname={conninfo.make_conninfo(**parameters)}"
     done = subprocess.run(  # noqa: S603
-        [found, target, *arguments], env=environment, capture_output=True, text=True, check=False
+        [result, target, *arguments], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise OSError(f"{program}: {done.stderr.strip() or f'exit status {done.returncode}'}")

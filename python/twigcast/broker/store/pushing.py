@@ -12,9 +12,9 @@ from twigcast.broker.store.interface import Attempts, WebSubRequest
 class PushReads(Reads):
     """Reading what was tried and what waits."""
 
-    def attempts(self, lane_id: int) -> Attempts | None:
+    def attempts(self, queue_id: int) -> Attempts | None:
         row = self.first(
-            "SELECT seq, subscription_id, attempts, first_at FROM push_attempts WHERE lane_id = ?", (lane_id,)
+            "SELECT seq, subscription_id, attempts, first_at FROM push_attempts WHERE lane_id = ?", (queue_id,)
         )
         return None if row is None else Attempts(DeliveryId(row[0], row[1]), row[2], row[3])
 
@@ -26,12 +26,12 @@ class PushReads(Reads):
 class PushWrites(Writes):
     """Remembering and forgetting it."""
 
-    def set_attempts(self, lane_id: int, attempts: Attempts | None) -> None:
-        self.session.execute("DELETE FROM push_attempts WHERE lane_id = ?", (lane_id,))
+    def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
+        self.session.execute("DELETE FROM push_attempts WHERE lane_id = ?", (queue_id,))
         if attempts is not None:
             self.session.execute(
                 "INSERT INTO push_attempts (lane_id, seq, subscription_id, attempts, first_at) VALUES (?, ?, ?, ?, ?)",
-                (lane_id, *attempts.id, attempts.count, attempts.first_at),
+                (queue_id, *attempts.id, attempts.count, attempts.first_at),
             )
 
     def add_websub_request(self, request: WebSubRequest) -> int:

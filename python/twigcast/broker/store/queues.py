@@ -1,4 +1,4 @@
-"""Lanes: storing deliveries, reading what is pending, acknowledging."""
+"""Queues: storing deliveries, reading what is pending, acknowledging."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
     "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers)"
 )
-"""What makes a delivery ``d`` of a lane ``l`` pending. While a replay lasts, what came after the past waits for it."""
+"""What makes a delivery ``d`` of a queue ``l`` pending. While a replay lasts, what came after the past waits for it."""
 
 
 _PAYLOAD: Final = (
@@ -41,9 +41,9 @@ SET_ASIDE_AT_ONCE: Final = 1_000
 
 
 class QueueReads(Reads):
-    """Reading lanes."""
+    """Reading queues."""
 
-    def lane(self, tenant_id: int, subscriber: str) -> QueueState | None:
+    def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
         row = self.first(
             "SELECT id, tenant_id, subscriber, acked FROM lanes WHERE tenant_id = ? AND subscriber = ?",
             (tenant_id, subscriber),
@@ -52,7 +52,7 @@ class QueueReads(Reads):
 
     def pending(
         self,
-        lane_id: int,
+        queue_id: int,
         *,
         after: QueuePosition | None = None,
         limit: int,
@@ -66,16 +66,16 @@ class QueueReads(Reads):
             if skip_subscriptions:
                 condition = f" AND NOT {session.among('d.subscription_id')}"
                 params = [session.values(skip_subscriptions)]
-            lane = session.rows("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
-            if not lane:
+            queue = session.rows("SELECT acked, replay_next FROM lanes WHERE id = ?", (queue_id,))
+            if not queue:
                 return []
-            acked, replay_next = lane[0]
+            acked, replay_next = queue[0]
             end = INTEGER_MAX if replay_next is None else replay_next - 1
             # The bounds as values and the limit within, so that a planner without statistics reads a range of one
             # index too. Sizes first: bodies are read for no more than is handed out, and once for each message.
             position = (min(start.seq, INTEGER_MAX), min(start.subscription_id, INTEGER_MAX))
             rows: list[Row] = []
-            if lane_id in self.memory.lanes_set_aside:
+            if queue_id in self.memory.queues_set_aside:
                 # They come first: all that is set aside lies below the mark, the rest above.
                 rows = session.rows(
                     f"SELECT {_SIZES} FROM set_aside w CROSS JOIN deliveries d "
@@ -83,7 +83,7 @@ class QueueReads(Reads):
                     "WHERE w.lane_id = ? AND d.lane_id = w.lane_id AND d.seq = w.seq "
                     "AND d.subscription_id = w.subscription_id "
                     f"AND (d.seq, d.subscription_id) > (?, ?){condition} ORDER BY d.seq, d.subscription_id LIMIT ?",
-                    (lane_id, *position, *params, limit),
+                    (queue_id, *position, *params, limit),
                 )
             rows += session.rows(
                 f"SELECT {_SIZES} FROM (SELECT * FROM deliveries d WHERE d.lane_id = ? AND d.seq > ? AND d.seq <= ? "
@@ -92,7 +92,7 @@ class QueueReads(Reads):
                 "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
                 "ORDER BY d.seq, d.subscription_id",
                 (
-                    lane_id,
+                    queue_id,
                     acked,
                     end,
                     *position,
@@ -104,12 +104,12 @@ class QueueReads(Reads):
 
         return self.database.read(work)
 
-    def pending_count(self, lane_id: int) -> int:
+    def pending_count(self, queue_id: int) -> int:
         sql = (
             f"SELECT (SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {_PENDING}) "
             "+ (SELECT COUNT(*) FROM set_aside WHERE lane_id = ?)"
         )
-        return int(self.one(sql, (lane_id, lane_id))[0])
+        return int(self.one(sql, (queue_id, queue_id))[0])
 
     def recent_deliveries(
         self, subscription_id: int, limit: int, *, before_seq: int | None = None
@@ -127,19 +127,19 @@ class QueueReads(Reads):
 
         return self.database.read(work)
 
-    def lanes_with_pending(self, lane_ids: Iterable[int]) -> list[int]:
-        found: list[int] = []
-        for some in chunks(lane_ids, 10_000):
-            found += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
-        return found
+    def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
+        results: list[int] = []
+        for some in chunks(queue_ids, 10_000):
+            results += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
+        return results
 
 
-def _with_pending(session: DatabaseSession, lane_ids: Sequence[int]) -> list[int]:
+def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[int]:
     rows = session.rows(
         f"SELECT l.id FROM lanes l WHERE {session.among('l.id')} "
         f"AND (EXISTS (SELECT 1 FROM deliveries d WHERE {_PENDING}) "
         "OR EXISTS (SELECT 1 FROM set_aside w WHERE w.lane_id = l.id)) ORDER BY l.id",
-        (session.values(lane_ids),),
+        (session.values(queue_ids),),
     )
     return [number for (number,) in rows]
 
@@ -163,29 +163,29 @@ def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
 
 
 def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDelivery]:
-    """Deliveries of one lane (sequence number, subscription, lane, key, size of the payload) with their messages."""
+    """Deliveries of one queue (sequence number, subscription, queue, key, size of the payload) with their messages."""
     messages = messages_by_seq(session, dict.fromkeys(row[0] for row in rows))
     payloads = _payloads(session, rows[0][2], [row[:2] for row in rows if row[4] is not None]) if rows else {}
     return [
         QueuedDelivery(
-            DeliveryId(seq, subscription_id), lane_id, key, messages[seq], payloads.get((seq, subscription_id))
+            DeliveryId(seq, subscription_id), queue_id, key, messages[seq], payloads.get((seq, subscription_id))
         )
-        for seq, subscription_id, lane_id, key, *_ in rows
+        for seq, subscription_id, queue_id, key, *_ in rows
         # A message that has just expired is no longer there for a reader without a fixed view.
         if seq in messages
     ]
 
 
-def _payloads(session: DatabaseSession, lane_id: int, wanted: Sequence[Row]) -> dict[tuple[int, int], bytes]:
-    found: dict[tuple[int, int], bytes] = {}
-    names = set(wanted)
-    for some in chunks(sorted({seq for seq, _ in wanted}), 1_000):
+def _payloads(session: DatabaseSession, queue_id: int, requested: Sequence[Row]) -> dict[tuple[int, int], bytes]:
+    results: dict[tuple[int, int], bytes] = {}
+    names = set(requested)
+    for some in chunks(sorted({seq for seq, _ in requested}), 1_000):
         rows = [
             row
             for row in session.rows(
                 "SELECT seq, subscription_id, payload, shared FROM deliveries "
                 f"WHERE lane_id = ? AND {session.among('seq')} AND (payload IS NOT NULL OR shared IS NOT NULL)",
-                (lane_id, session.values(some)),
+                (queue_id, session.values(some)),
             )
             if row[:2] in names
         ]
@@ -193,21 +193,21 @@ def _payloads(session: DatabaseSession, lane_id: int, wanted: Sequence[Row]) -> 
         for seq, subscription_id, payload, number in rows:
             # A message that has just expired takes its results with it.
             if number is None or (seq, number) in shared:
-                found[seq, subscription_id] = payload if number is None else shared[seq, number]
-    return found
+                results[seq, subscription_id] = payload if number is None else shared[seq, number]
+    return results
 
 
-def _shared_payloads(session: DatabaseSession, wanted: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+def _shared_payloads(session: DatabaseSession, requested: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
     """Results that deliveries share, by sequence number and number."""
-    if not wanted:
+    if not requested:
         return {}
     return {
         (seq, number): payload
         for seq, number, payload in session.rows(
             f"SELECT seq, number, payload FROM payloads WHERE {session.among('seq')} AND {session.among('number')}",
-            (session.values({seq for seq, _ in wanted}), session.values({number for _, number in wanted})),
+            (session.values({seq for seq, _ in requested}), session.values({number for _, number in requested})),
         )
-        if (seq, number) in wanted
+        if (seq, number) in requested
     }
 
 
@@ -262,45 +262,47 @@ class QueueWrites(Writes):
             self.session.insert("payloads", ("seq", "number", "payload"), rows, keep_existing=True)
             columns = ("lane_id", "seq", "subscription_id", "shared")
             pointing = [
-                (d.lane_id, d.seq, d.subscription_id, shared[d.seq, d.payload])
+                (d.queue_id, d.seq, d.subscription_id, shared[d.seq, d.payload])
                 for d in deliveries
                 if d.payload is not None and (d.seq, d.payload) in shared
             ]
             self.session.insert("deliveries", columns, pointing, keep_existing=True)
 
-    def acknowledge_up_to(self, lane_id: int, seq: int) -> None:
+    def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
         seq = min(seq, self.counters.value("seq"))
-        if seq > self.marks.get(lane_id, 0):
-            self.marks[lane_id] = seq
+        if seq > self.marks.get(queue_id, 0):
+            self.marks[queue_id] = seq
 
     def save_marks(self) -> None:
-        for lane_id in self.memory.lanes_set_aside.intersection(self.marks):
-            self.session.execute("DELETE FROM set_aside WHERE lane_id = ? AND seq <= ?", (lane_id, self.marks[lane_id]))
+        for queue_id in self.memory.queues_set_aside.intersection(self.marks):
+            self.session.execute(
+                "DELETE FROM set_aside WHERE lane_id = ? AND seq <= ?", (queue_id, self.marks[queue_id])
+            )
         # Never back, and not into what replay is still to bring.
         self.session.many(
             "UPDATE lanes SET acked = CASE WHEN replay_next <= ? THEN replay_next - 1 ELSE ? END "
             "WHERE id = ? AND acked < ? AND (replay_next IS NULL OR acked < replay_next - 1)",
-            [(seq, seq, lane_id, seq) for lane_id, seq in sorted(self.marks.items())],
+            [(seq, seq, queue_id, seq) for queue_id, seq in sorted(self.marks.items())],
         )
         self.marks.clear()
 
-    def acknowledge(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
-        if lane_id in self.marks:
+    def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        if queue_id in self.marks:
             self.save_marks()
-        self._finish_revived(ids)
-        lane = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (lane_id,))
-        if lane is None:
+        self._finish_redriven(ids)
+        queue = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (queue_id,))
+        if queue is None:
             return
         # What is not stored yet cannot be acknowledged: a mark beyond it would swallow what is to come.
         last = self.counters.value("seq")
-        wanted = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
-        if lane_id in self.memory.lanes_set_aside:
-            self._acknowledge_set_aside(lane_id, [id_ for id_ in wanted if id_.seq <= lane[0]])
-        left = {id_ for id_ in wanted if id_.seq > lane[0]}
+        requested = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
+        if queue_id in self.memory.queues_set_aside:
+            self._acknowledge_set_aside(queue_id, [id_ for id_ in requested if id_.seq <= queue[0]])
+        left = {id_ for id_ in requested if id_.seq > queue[0]}
         if left:
-            self._acknowledge_above(lane_id, lane, left)
+            self._acknowledge_above(queue_id, queue, left)
 
-    def _acknowledge_above(self, lane_id: int, lane: Row, left: set[DeliveryId]) -> None:
+    def _acknowledge_above(self, queue_id: int, queue: Row, left: set[DeliveryId]) -> None:
         """Acknowledge deliveries above the mark."""
         # What is acknowledged from the front on, the usual case, only moves the mark. A row more than that shows what
         # is pending then.
@@ -308,63 +310,63 @@ class QueueWrites(Writes):
         for seq, subscription_id in self.session.rows(
             "SELECT seq, subscription_id FROM deliveries WHERE lane_id = ? AND seq > ? AND acked = 0 "
             "AND subscription_id NOT IN (SELECT subscription_id FROM leftovers) ORDER BY seq, subscription_id LIMIT ?",
-            (lane_id, lane[0], len(left) + 1),
+            (queue_id, queue[0], len(left) + 1),
         ):
             if (seq, subscription_id) not in left:
                 mark = seq - 1
                 break
         if mark is None:
-            ((mark,),) = self.session.rows("SELECT MAX(seq) FROM deliveries WHERE lane_id = ?", (lane_id,))
-        mark = self._move_mark(lane_id, lane, mark or 0)
+            ((mark,),) = self.session.rows("SELECT MAX(seq) FROM deliveries WHERE lane_id = ?", (queue_id,))
+        mark = self._move_mark(queue_id, queue, mark or 0)
         singly = sorted(id_ for id_ in left if id_.seq > mark)
-        self.session.many(_ACKNOWLEDGE, [(lane_id, *id_) for id_ in singly])
-        if singly and lane[1] is None and singly[-1].seq - mark > SET_ASIDE_SPAN:
-            self._set_aside(lane_id, mark, singly[-1].seq)
+        self.session.many(_ACKNOWLEDGE, [(queue_id, *id_) for id_ in singly])
+        if singly and queue[1] is None and singly[-1].seq - mark > SET_ASIDE_SPAN:
+            self._set_aside(queue_id, mark, singly[-1].seq)
 
-    def _acknowledge_set_aside(self, lane_id: int, ids: Sequence[DeliveryId]) -> None:
-        rows = [(lane_id, *id_) for id_ in sorted(ids)]
+    def _acknowledge_set_aside(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        rows = [(queue_id, *id_) for id_ in sorted(ids)]
         self.session.many(_ACKNOWLEDGE, rows)
         self.session.many("DELETE FROM set_aside WHERE lane_id = ? AND seq = ? AND subscription_id = ?", rows)
 
-    def _set_aside(self, lane_id: int, mark: int, last: int) -> None:
+    def _set_aside(self, queue_id: int, mark: int, last: int) -> None:
         """Where much that is acknowledged lies behind a little that waits, move the mark past both.
 
         Args:
-            lane_id: The lane.
+            queue_id: The queue.
             mark: Where its mark is.
             last: What was acknowledged just now.
         """
         acknowledged = self.session.rows(
             "SELECT 1 FROM deliveries WHERE lane_id = ? AND seq > ? AND seq <= ? AND acked = 1 LIMIT ?",
-            (lane_id, mark, last, SET_ASIDE_ACKNOWLEDGED),
+            (queue_id, mark, last, SET_ASIDE_ACKNOWLEDGED),
         )
         if len(acknowledged) < SET_ASIDE_ACKNOWLEDGED:
             return
         waiting = self.session.rows(
-            f"{_WAITING} ORDER BY seq, subscription_id LIMIT ?", (lane_id, mark, last, SET_ASIDE_AT_ONCE + 1)
+            f"{_WAITING} ORDER BY seq, subscription_id LIMIT ?", (queue_id, mark, last, SET_ASIDE_AT_ONCE + 1)
         )
         if len(waiting) > SET_ASIDE_AT_ONCE:
             last = waiting[-1][1] - 1
-        self._insert_set_aside(lane_id, [row for row in waiting if row[1] <= last])
-        self._move_mark(lane_id, (mark, None), last)
+        self._insert_set_aside(queue_id, [row for row in waiting if row[1] <= last])
+        self._move_mark(queue_id, (mark, None), last)
 
-    def _insert_set_aside(self, lane_id: int, rows: Sequence[Row]) -> None:
-        self.memory.lanes_set_aside.add(lane_id)
+    def _insert_set_aside(self, queue_id: int, rows: Sequence[Row]) -> None:
+        self.memory.queues_set_aside.add(queue_id)
         self.session.insert("set_aside", ("lane_id", "seq", "subscription_id"), rows, keep_existing=True)
 
-    def _move_mark(self, lane_id: int, lane: Row, seq: int) -> int:
-        """Move the mark of a lane forward, not into what replay is still to bring; where it is then."""
-        acked, replay_next = lane
+    def _move_mark(self, queue_id: int, queue: Row, seq: int) -> int:
+        """Move the mark of a queue forward, not into what replay is still to bring; where it is then."""
+        acked, replay_next = queue
         if replay_next is not None:
             seq = min(seq, replay_next - 1)
         if seq <= acked:
             return int(acked)
-        self.session.execute("UPDATE lanes SET acked = ? WHERE id = ?", (seq, lane_id))
+        self.session.execute("UPDATE lanes SET acked = ? WHERE id = ?", (seq, queue_id))
         return seq
 
-    def _finish_revived(self, ids: Sequence[DeliveryId]) -> None:
+    def _finish_redriven(self, ids: Sequence[DeliveryId]) -> None:
         """Remove the dead letters that were delivered after all."""
-        if self.memory.some_revived:
+        if self.memory.has_redriven:
             self.session.many(
                 "DELETE FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
                 [(id_.subscription_id, id_.seq) for id_ in ids if max(id_) <= INTEGER_MAX],

@@ -50,7 +50,7 @@ APPLICATION_ID: Final = 0x54574743
 """``TWGC``: marks the file as one of ours."""
 
 PAGE_SIZE: Final = 2048
-"""Of new stores. The ten deliveries of a message lie in ten lanes, and each is a page in the log: with SQLite's 4 KB,
+"""Of new stores. The ten deliveries of a message lie in ten queues, and each is a page in the log: with SQLite's 4 KB,
 twice as much is written for the same."""
 
 BUSY_SECONDS: Final = 10.0
@@ -133,13 +133,13 @@ class SqliteSession:
     ) -> None:
         verb = "INSERT OR IGNORE" if keep_existing else "INSERT"
         begin = f"{verb} INTO {table} ({', '.join(columns)}) VALUES "
-        places = f"({', '.join('?' * len(columns))})"
+        positions = f"({', '.join('?' * len(columns))})"
         waiting = list(rows)
         first = 0
         # Many rows in one statement: the interpreter is let go once for all of them. With each row by itself the
         # writing thread would have to wait for its turn beside a busy event loop as often as there are rows.
         for size in ROWS_AT_ONCE:
-            sql = begin + ", ".join([places] * size)
+            sql = begin + ", ".join([positions] * size)
             while len(waiting) - first >= size:
                 some = waiting[first : first + size]
                 self.connection.execute(sql, tuple(chain.from_iterable(some)))
@@ -253,9 +253,9 @@ class SqliteDatabase:
             StoreDamaged: With what was found first.
         """
         with self._errors():
-            (found,) = self._writer.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check(1)").fetchone()
-        if found != "ok":
-            raise StoreDamaged(f"{self.path} is damaged ({found}); restore a backup")
+            (result,) = self._writer.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check(1)").fetchone()
+        if result != "ok":
+            raise StoreDamaged(f"{self.path} is damaged ({result}); restore a backup")
 
     # Work
 
@@ -300,7 +300,7 @@ class SqliteDatabase:
             except BaseException:
                 self._roll_back()
                 raise
-            if self._room() < SCARCE_BYTES:
+            if self._free_pages() < SCARCE_BYTES:
                 self._settle()
         self._committed.set()
 
@@ -341,11 +341,11 @@ class SqliteDatabase:
 
     def _unavailable(self, error: sqlite3.OperationalError) -> BrokerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._room() < FREE_BYTES_MIN):
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._free_pages() < FREE_BYTES_MIN):
             return StoreFull(f"there is no room left for {self.path}")
         return StoreUnavailable(f"{self.path} does not work: {error}")
 
-    def _room(self) -> int:
+    def _free_pages(self) -> int:
         """Bytes that are free where the file lies."""
         try:
             system = os.statvfs(self.path.parent)
@@ -358,7 +358,7 @@ class SqliteDatabase:
     def _checkpoints(self) -> None:
         """Move what the log holds into the main file, beside the writer; let a long log start again."""
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
-        told = ""
+        reported = ""
         try:
             while not self._stopping.wait(CHECKPOINT_SECONDS):
                 self._committed.wait()
@@ -367,8 +367,8 @@ class SqliteDatabase:
                     self._checkpoint(connection)
                 except sqlite3.Error as error:
                     # The log stays as it is, and the next attempt moves it.
-                    if str(error) != told:
-                        told = str(error)
+                    if str(error) != reported:
+                        reported = str(error)
                         logger.warning("%s: checkpoint put off: %s", self.path, error)
         finally:
             connection.close()
@@ -482,10 +482,10 @@ def _check_backup(path: Path) -> None:
                 raise StoreDamaged(f"{path} is no backup of Twigcast's")
             if version > CURRENT:
                 raise StoreDamaged(f"{path} was made by a newer Twigcast: version {version}, this one has {CURRENT}")
-            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         finally:
             connection.close()
     except sqlite3.DatabaseError as error:
         raise StoreDamaged(f"{path} is damaged ({error})") from error
-    if found != "ok":
-        raise StoreDamaged(f"{path} is damaged ({found})")
+    if result != "ok":
+        raise StoreDamaged(f"{path} is damaged ({result})")

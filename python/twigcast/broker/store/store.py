@@ -65,7 +65,7 @@ class SqlStore(
         if exclusive:
             with database.writing() as session:
                 session.execute("UPDATE dead_letters SET revived = 0 WHERE revived = 1")
-        self.memory.lanes_set_aside.update(lane for (lane,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
+        self.memory.queues_set_aside.update(queue for (queue,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:

@@ -1,4 +1,4 @@
-"""Subscriptions, and the lanes they need."""
+"""Subscriptions, and the queues they need."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
 
 
 def _subscription(row: Row) -> StoredSubscription:
-    id_, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, *delivery = row[:14]
+    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:14]
     settings = _PULL if delivery == _PULL_COLUMNS else DeliverySettings(*delivery)
     return StoredSubscription(
         id_,
         tenant_id,
         key,
         query,
-        lane_id,
+        queue_id,
         key if subscriber is None else subscriber,
         _namespaces(namespaces),
         dialect,
@@ -96,7 +96,7 @@ class SubscriptionReads(Reads):
         return None if row is None else _subscription(row)
 
     def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
-        found: dict[str, StoredSubscription] = {}
+        results: dict[str, StoredSubscription] = {}
         for some in chunks(keys, AMONG_MAX):
 
             def work(session: DatabaseSession, some: Sequence[str] = some) -> list[Row]:
@@ -105,8 +105,8 @@ class SubscriptionReads(Reads):
                     f"SELECT {_COLUMNS} FROM subscriptions WHERE {condition}", (tenant_id, session.values(some))
                 )
 
-            found.update((row[2], _subscription(row)) for row in self.database.read(work))
-        return found
+            results.update((row[2], _subscription(row)) for row in self.database.read(work))
+        return results
 
     def subscriptions(
         self,
@@ -125,8 +125,8 @@ class SubscriptionReads(Reads):
         if before_key is not None:
             conditions.append(("key < ?", (before_key,)))
         if subscriber is not None:
-            lane = "lane_id = (SELECT id FROM lanes WHERE tenant_id = ? AND subscriber = ?)"
-            conditions.append((lane, (tenant_id, subscriber)))
+            queue = "lane_id = (SELECT id FROM lanes WHERE tenant_id = ? AND subscriber = ?)"
+            conditions.append((queue, (tenant_id, subscriber)))
         if containing is not None:
             pattern = "%" + _LIKE_SPECIAL.sub(r"!\g<0>", containing) + "%"
             text = "(LOWER(key) LIKE LOWER(?) ESCAPE '!' OR LOWER(query) LIKE LOWER(?) ESCAPE '!')"
@@ -197,7 +197,7 @@ class SubscriptionWrites(Writes):
         if delivery.kind != old.delivery.kind:
             if self._shared(old):
                 raise Conflict(f"subscriber {old.subscriber!r} is shared, which only pull deliveries can be")
-            self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.lane_id))
+            self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.queue_id))
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, kind = ?, url = ?, secret = ?, "
             "expires = ?, topic = ?, content_filter = ? WHERE id = ?",
@@ -216,13 +216,13 @@ class SubscriptionWrites(Writes):
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
             [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
         )
-        found: list[StoredSubscription] = []
+        results: list[StoredSubscription] = []
         for some in chunks((n.subscription.id for n in new), AMONG_MAX):
             rows = self.session.rows(
                 f"SELECT {_COLUMNS} FROM subscriptions WHERE {self.session.among('id')}", (self.session.values(some),)
             )
-            found += map(_subscription, rows)
-        return found
+            results += map(_subscription, rows)
+        return results
 
     def _subscription(self, subscription_id: int) -> StoredSubscription:
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE id = ?", (subscription_id,))
@@ -234,7 +234,7 @@ class SubscriptionWrites(Writes):
         return bool(
             self.session.rows(
                 "SELECT 1 FROM subscriptions WHERE lane_id = ? AND id <> ? LIMIT 1",
-                (subscription.lane_id, subscription.id),
+                (subscription.queue_id, subscription.id),
             )
         )
 
@@ -268,32 +268,32 @@ class SubscriptionWrites(Writes):
             self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
         if not self._shared(subscription):
             for table, column in (("lanes", "id"), ("push_attempts", "lane_id")):
-                self.session.execute(f"DELETE FROM {table} WHERE {column} = ?", (subscription.lane_id,))
+                self.session.execute(f"DELETE FROM {table} WHERE {column} = ?", (subscription.queue_id,))
         elif subscription.replay_next is not None:
-            self.session.execute("UPDATE lanes SET replay_next = NULL WHERE id = ?", (subscription.lane_id,))
+            self.session.execute("UPDATE lanes SET replay_next = NULL WHERE id = ?", (subscription.queue_id,))
         self.session.execute("DELETE FROM subscriptions WHERE id = ?", (subscription_id,))
         self.session.execute(
-            "DELETE FROM set_aside WHERE lane_id = ? AND subscription_id = ?", (subscription.lane_id, subscription_id)
+            "DELETE FROM set_aside WHERE lane_id = ? AND subscription_id = ?", (subscription.queue_id, subscription_id)
         )
-        if self._remove_deliveries_of(subscription.lane_id, subscription_id, REMOVED_AT_ONCE) == REMOVED_AT_ONCE:
+        if self._remove_deliveries_of(subscription.queue_id, subscription_id, REMOVED_AT_ONCE) == REMOVED_AT_ONCE:
             self.session.execute(
                 "INSERT INTO leftovers (subscription_id, lane_id) VALUES (?, ?)",
-                (subscription_id, subscription.lane_id),
+                (subscription_id, subscription.queue_id),
             )
 
-    def _remove_deliveries_of(self, lane_id: int, subscription_id: int, limit: int) -> int:
+    def _remove_deliveries_of(self, queue_id: int, subscription_id: int, limit: int) -> int:
         return self.session.execute(
             "DELETE FROM deliveries WHERE (lane_id, seq, subscription_id) IN (SELECT lane_id, seq, subscription_id "
             "FROM deliveries WHERE lane_id = ? AND subscription_id = ? ORDER BY seq LIMIT ?)",
-            (lane_id, subscription_id, limit),
+            (queue_id, subscription_id, limit),
         )
 
     def remove_leftovers(self, limit: int) -> None:
         """Remove up to ``limit`` deliveries that deleted subscriptions have left behind."""
-        for subscription_id, lane_id in self.session.rows("SELECT subscription_id, lane_id FROM leftovers"):
+        for subscription_id, queue_id in self.session.rows("SELECT subscription_id, lane_id FROM leftovers"):
             if limit <= 0:
                 return
-            removed = self._remove_deliveries_of(lane_id, subscription_id, limit)
+            removed = self._remove_deliveries_of(queue_id, subscription_id, limit)
             if removed < limit:
                 self.session.execute("DELETE FROM leftovers WHERE subscription_id = ?", (subscription_id,))
             limit -= removed
@@ -316,8 +316,8 @@ class SubscriptionWrites(Writes):
             )
 
 
-class _Lane(NamedTuple):
-    """What decides whether a subscription may join a lane."""
+class _Queue(NamedTuple):
+    """What decides whether a subscription may join a queue."""
 
     id: int
     kind: str
@@ -335,25 +335,27 @@ class _Adding:
 
     def add(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
         taken = self._present("subscriptions", "key", "id", {(n.tenant_id, n.key) for n in new})
-        lanes = self._lanes({(n.tenant_id, n.subscriber or n.key) for n in new})
+        queues = self._queues({(n.tenant_id, n.subscriber or n.key) for n in new})
         last_seq = self._counters.value("seq")
         results: list[StoredSubscription | Exception] = []
-        new_lanes: list[tuple[object, ...]] = []
-        for wanted in new:
-            name = (wanted.tenant_id, wanted.subscriber or wanted.key)
-            refused = _refusal(wanted, (wanted.tenant_id, wanted.key) in taken, lanes.get(name))
+        new_queues: list[tuple[object, ...]] = []
+        for requested in new:
+            name = (requested.tenant_id, requested.subscriber or requested.key)
+            refused = _refusal(requested, (requested.tenant_id, requested.key) in taken, queues.get(name))
             if refused is not None:
                 results.append(refused)
                 continue
-            replay_next = _replay_next(wanted, last_seq)
-            if name not in lanes:
-                lanes[name] = _Lane(self._counters.take("lane"), wanted.delivery.kind, wanted.dialect == "xquery")
+            replay_next = _replay_next(requested, last_seq)
+            if name not in queues:
+                queues[name] = _Queue(
+                    self._counters.take("lane"), requested.delivery.kind, requested.dialect == "xquery"
+                )
                 acked = last_seq if replay_next is None else replay_next - 1
-                new_lanes.append((lanes[name].id, *name, wanted.delivery.kind, acked, replay_next))
-            added = self._subscription(wanted, lanes[name].id, replay_next, last_seq)
-            taken[wanted.tenant_id, wanted.key] = (added.id,)
+                new_queues.append((queues[name].id, *name, requested.delivery.kind, acked, replay_next))
+            added = self._subscription(requested, queues[name].id, replay_next, last_seq)
+            taken[requested.tenant_id, requested.key] = (added.id,)
             results.append(added)
-        self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_lanes)
+        self._session.insert("lanes", ("id", "tenant_id", "subscriber", "kind", "acked", "replay_next"), new_queues)
         self._session.insert(
             "subscriptions",
             _COLUMNS.split(", "),
@@ -361,18 +363,18 @@ class _Adding:
         )
         return results
 
-    def _lanes(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Lane]:
-        """Lanes by tenant and subscriber, those that are there."""
-        found = self._present("lanes", "subscriber", "id, kind, replay_next", names)
-        # A query in XQuery always has a message to look at next: other lanes need not be searched for one.
+    def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
+        """Queues by tenant and subscriber, those that are there."""
+        results = self._present("lanes", "subscriber", "id, kind, replay_next", names)
+        # A query in XQuery always has a message to look at next: other queues need not be searched for one.
         own: set[int] = set()
-        for some in chunks([row[0] for row in found.values() if row[2] is not None], AMONG_MAX):
+        for some in chunks([row[0] for row in results.values() if row[2] is not None], AMONG_MAX):
             rows = self._session.rows(
                 f"SELECT lane_id FROM subscriptions WHERE {self._session.among('lane_id')} AND dialect = 'xquery'",
                 (self._session.values(some),),
             )
             own.update(row[0] for row in rows)
-        return {name: _Lane(number, kind, number in own) for name, (number, kind, _) in found.items()}
+        return {name: _Queue(number, kind, number in own) for name, (number, kind, _) in results.items()}
 
     def _present(
         self, table: str, column: str, columns: str, names: set[tuple[int, str]]
@@ -381,58 +383,58 @@ class _Adding:
         by_tenant: dict[int, list[str]] = {}
         for tenant_id, name in names:
             by_tenant.setdefault(tenant_id, []).append(name)
-        found: dict[tuple[int, str], Row] = {}
-        for tenant_id, wanted in by_tenant.items():
+        results: dict[tuple[int, str], Row] = {}
+        for tenant_id, requested in by_tenant.items():
             for row in self._session.rows(
                 f"SELECT {column}, {columns} FROM {table} "
                 f"WHERE tenant_id = ? AND {self._session.among(column, 'text')}",
-                (tenant_id, self._session.values(wanted)),
+                (tenant_id, self._session.values(requested)),
             ):
-                found[tenant_id, row[0]] = row[1:]
-        return found
+                results[tenant_id, row[0]] = row[1:]
+        return results
 
     def _subscription(
-        self, wanted: NewSubscription, lane_id: int, replay_next: int | None, last_seq: int
+        self, requested: NewSubscription, queue_id: int, replay_next: int | None, last_seq: int
     ) -> StoredSubscription:
         return StoredSubscription(
             id=self._counters.take("subscription"),
-            tenant_id=wanted.tenant_id,
-            key=wanted.key,
-            query=wanted.query,
-            lane_id=lane_id,
-            subscriber=wanted.subscriber or wanted.key,
-            namespaces=wanted.namespaces,
-            dialect=wanted.dialect,
-            delivery=wanted.delivery,
+            tenant_id=requested.tenant_id,
+            key=requested.key,
+            query=requested.query,
+            queue_id=queue_id,
+            subscriber=requested.subscriber or requested.key,
+            namespaces=requested.namespaces,
+            dialect=requested.dialect,
+            delivery=requested.delivery,
             created=self._at,
             replay_next=replay_next,
-            replay_end=None if wanted.replay_from is None or wanted.dialect == "xquery" else last_seq,
+            replay_end=None if requested.replay_from is None or requested.dialect == "xquery" else last_seq,
         )
 
 
-def _replay_next(wanted: NewSubscription, last_seq: int) -> int | None:
+def _replay_next(requested: NewSubscription, last_seq: int) -> int | None:
     """The first message that a new subscription looks at by itself; one in XQuery does so with all."""
-    first = wanted.replay_from or last_seq + 1
-    if wanted.dialect == "xquery":
+    first = requested.replay_from or last_seq + 1
+    if requested.dialect == "xquery":
         return min(first, last_seq + 1)
     return first if first <= last_seq else None
 
 
-def _refusal(wanted: NewSubscription, key_taken: bool, lane: _Lane | None) -> Conflict | None:
-    """Why a subscription cannot be added, given its lane where that is there already."""
-    name = wanted.subscriber or wanted.key
+def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) -> Conflict | None:
+    """Why a subscription cannot be added, given its queue where that is there already."""
+    name = requested.subscriber or requested.key
     if key_taken:
-        return Conflict(f"there is a subscription {wanted.key!r} already")
-    if lane is None:
+        return Conflict(f"there is a subscription {requested.key!r} already")
+    if queue is None:
         return None
-    if wanted.dialect == "xquery":
+    if requested.dialect == "xquery":
         return Conflict(f"a query in XQuery needs a subscriber of its own, and {name!r} is there already")
-    if lane.is_of_xquery:
+    if queue.is_of_xquery:
         # Others would wait for it: as long as it is paused, for ever.
         return Conflict(f"subscriber {name!r} is that of a query in XQuery, which needs one of its own")
-    if wanted.replay_from is not None:
+    if requested.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
-    if lane.kind != "pull" or wanted.delivery.kind != "pull":
+    if queue.kind != "pull" or requested.delivery.kind != "pull":
         return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
     return None
 
@@ -444,7 +446,7 @@ def _row(s: StoredSubscription) -> tuple[object, ...]:
         s.tenant_id,
         s.key,
         s.query,
-        s.lane_id,
+        s.queue_id,
         None if s.subscriber == s.key else s.subscriber,
         _namespaces_text(s.namespaces),
         s.dialect,

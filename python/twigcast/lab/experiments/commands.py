@@ -87,7 +87,7 @@ def run_command(
         spark = None if here else _spark(master, results / "spark.log")
         try:
             options = f"--messages {messages} " if messages is not None else ""
-            options += "".join(f"--at {place} " for place in at or ())
+            options += "".join(f"--at {position} " for position in at or ())
             runner.run(selected, chosen, results, spark=spark, options=options)
         finally:
             if spark is not None:
@@ -141,12 +141,12 @@ def _select(ids: list[str]) -> list[Experiment]:
         name = f"{registry.GROUPS[name]}*" if name in registry.GROUPS else name
         prefix = "" if name == "all" else name.removesuffix("*").lower()
         if name == "all" or name.endswith("*"):
-            found = [e for e in registry.experiments() if e.id.lower().startswith(prefix)]
-            if not found:
+            results = [e for e in registry.experiments() if e.id.lower().startswith(prefix)]
+            if not results:
                 raise registry.UnknownExperimentError(f"no experiment starts with {prefix!r}")
         else:
-            found = [registry.experiment_by_id(name)]
-        selected.update((e.id, e) for e in found)
+            results = [registry.experiment_by_id(name)]
+        selected.update((e.id, e) for e in results)
     return list(selected.values())
 
 
@@ -158,15 +158,15 @@ def _with_variants(selected: list[Experiment], nitf: Path | None) -> list[Experi
         if nitf is not None:
             raise FileNotFoundError(f"{nitf} does not hold the NITF DTD")
         return [experiment for experiment in selected if "@" not in experiment.id]
-    found: dict[str, Experiment] = {}
+    results: dict[str, Experiment] = {}
     for experiment in selected:
         base = _registry().experiment_by_id(experiment.id.partition("@")[0])
         if "@" not in experiment.id:
-            found[experiment.id] = experiment
+            results[experiment.id] = experiment
         if base.id in ON_NITF:
             variant = on_nitf(base, folder)
-            found[variant.id] = variant
-    return list(found.values())
+            results[variant.id] = variant
+    return list(results.values())
 
 
 def _spark(master: str, log: Path) -> SparkSession:

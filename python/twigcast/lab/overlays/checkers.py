@@ -39,21 +39,21 @@ class _Life:
         self.withdrawn: dict[tuple[Address, str], float] = {}
         self.notified: Counter[tuple[Address, str, str]] = Counter()
         self.published: set[str] = set()
-        self.given_up: list[Entry] = []
+        self.abandoned: list[Entry] = []
         for entry in journal.delivered():
             self._note(entry)
 
     def _note(self, entry: Entry) -> None:
         item = entry.item
         if isinstance(item, Subscribed):
-            place = self.confirmed if item.present else self.withdrawn
-            place.setdefault((entry.receiver, item.subscription.key), entry.time)
+            position = self.confirmed if item.present else self.withdrawn
+            position.setdefault((entry.receiver, item.subscription.key), entry.time)
         elif isinstance(item, Notification):
             self.notified[entry.receiver, item.key, item.name] += 1
         elif isinstance(item, Published):
             self.published.add(item.name)
         elif isinstance(item, GaveUp):
-            self.given_up.append(entry)
+            self.abandoned.append(entry)
 
 
 def check_notifications(
@@ -89,7 +89,7 @@ def check_notifications(
             withdrawn = life.withdrawn.get((node, key))
             if count and (not matching or (withdrawn is not None and withdrawn < step.time)):
                 violations.append(Violation("false", step.time, node, f"{key} {query} of {message.name}"))
-            wanted = (
+            requested = (
                 matching
                 and life.confirmed.get((node, key), float("inf")) < step.time
                 and (node, key) not in life.asked_out
@@ -97,7 +97,7 @@ def check_notifications(
                 and step.node not in life.gone
                 and settled(step.time)
             )
-            if wanted and not count:
+            if requested and not count:
                 violations.append(Violation("lost", step.time, node, f"{key} {query} of {message.name}"))
         if step.node not in life.gone and message.name not in life.published and settled(step.time):
             violations.append(Violation("incomplete", step.time, step.node, message.name))

@@ -35,8 +35,8 @@ def _simulation(name: str, options: type[Chosen], run: Callable[[Chosen], Report
     """Add a command whose options are the fields of a dataclass, and a folder for what comes out."""
 
     def command(output: Path | None, **chosen: Any) -> None:
-        given = options(**chosen)
-        _show(lambda: run(given), output, given.journal)
+        supplied = options(**chosen)
+        _show(lambda: run(supplied), output, supplied.journal)
 
     hints = {**get_type_hints(options, include_extras=True), "output": Output}
     defaults = {**{field.name: field.default for field in fields(options)}, "output": None}

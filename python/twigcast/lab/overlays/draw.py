@@ -57,7 +57,7 @@ def _line(start: Spot, end: Spot, *, dashed: bool = False) -> str:
 
 
 def draw_ring(
-    places: Sequence[float],
+    positions: Sequence[float],
     loads: Sequence[float],
     links: Iterable[tuple[int, int]],
     *,
@@ -67,7 +67,7 @@ def draw_ring(
     """A ring of nodes at their places, shaded by load, with some links across it.
 
     Args:
-        places: Place of every node on the circle, from 0 to 1, clockwise from the top.
+        positions: Place of every node on the circle, from 0 to 1, clockwise from the top.
         loads: Load of every node.
         links: Pairs of node numbers, for instance the fingers of one node.
         title: Heading.
@@ -75,10 +75,10 @@ def draw_ring(
     """
     size, radius = 520.0, 205.0
     center = size / 2 + 10
-    names = labels or [f"node {number}" for number in range(len(places))]
+    names = labels or [f"node {number}" for number in range(len(positions))]
     spots = []
-    for place, load, name in zip(places, loads, names, strict=True):
-        angle = 2 * math.pi * place - math.pi / 2
+    for position, load, name in zip(positions, loads, names, strict=True):
+        angle = 2 * math.pi * position - math.pi / 2
         spots.append(Spot(center + radius * math.cos(angle), center + radius * math.sin(angle), load, name))
     body = [f'<circle cx="{center}" cy="{center}" r="{radius}" fill="none" stroke="{_LINE}"/>']
     body += [_line(spots[a], spots[b], dashed=True) for a, b in links]
@@ -179,7 +179,7 @@ def draw_load(curves: Mapping[str, Sequence[float]], *, title: str, unit: str = 
 
 
 def draw_map(
-    places: Sequence[tuple[float, float]],
+    positions: Sequence[tuple[float, float]],
     loads: Sequence[float],
     flows: Mapping[tuple[int, int], float],
     *,
@@ -189,14 +189,14 @@ def draw_map(
     """Nodes on a map, and what flows over their links.
 
     Args:
-        places: Of the nodes, on the unit square.
+        positions: Of the nodes, on the unit square.
         loads: Of the nodes.
         flows: By link; the more, the broader it is drawn.
         title: Heading.
         marked: Nodes to be told apart.
     """
     side, left, top = 560.0, 30.0, 50.0
-    points = [(left + side * x, top + side * y) for x, y in places]
+    points = [(left + side * x, top + side * y) for x, y in positions]
     most = max(flows.values(), default=0.0) or 1.0
     body = []
     for (one, other), flow in sorted(flows.items()):

@@ -21,15 +21,15 @@ from twigcast.overlay.codd.settings import CoddSettings
 
 def published_ring() -> str:
     """The six peers of the worked example, and the fingers of peer 3."""
-    places = [3, 11, 22, 30, 41, 52]
-    peers = build_ring(ChordSettings(bits=6), 6, places)
+    positions = [3, 11, 22, 30, 41, 52]
+    peers = build_ring(ChordSettings(bits=6), 6, positions)
     fingers = [(0, ref.address) for ref in peers[0].table.fingers]
     return draw_ring(
-        [place / 64 for place in places],
+        [position / 64 for position in positions],
         [0.0, 3.0, 4.0, 0.0, 2.0, 0.0],
         fingers,
         title="Six peers on a circle of 64 places: fingers of peer 3, shaded by transitions stored",
-        labels=[str(place) for place in places],
+        labels=[str(position) for position in positions],
     )
 
 

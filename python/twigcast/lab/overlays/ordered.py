@@ -132,7 +132,7 @@ class _End:
     attempts: int = 0
     next: int = 0
     early: dict[int, Any] = field(default_factory=dict)
-    heard: float = 0.0
+    received_at: float = 0.0
 
 
 class OrderedNode(ProtocolNode):
@@ -279,7 +279,7 @@ class OrderedNode(ProtocolNode):
 
     def _up(self, neighbour: Address, end: _End) -> None:
         end.is_up = True
-        end.heard = self.now
+        end.received_at = self.now
         self._act(self.inner.link_up(neighbour, end.cost, self.now))
 
     def _down(self, neighbour: Address, end: _End) -> None:
@@ -299,7 +299,7 @@ class OrderedNode(ProtocolNode):
         end = self._ends.get(neighbour)
         if end is None:
             return
-        if end.is_up and not end.waiting and self.now - end.heard >= self.settings.probe_delay / 2:
+        if end.is_up and not end.waiting and self.now - end.received_at >= self.settings.probe_delay / 2:
             self._transmit(neighbour, Probe())
         self.set_timer(self.settings.probe_delay, ("probe", neighbour))
 
@@ -311,7 +311,7 @@ class OrderedNode(ProtocolNode):
         if not end.is_up:
             # It would not send if the link were not up there.
             self._up(sender, end)
-        end.heard = self.now
+        end.received_at = self.now
         if piece.sequence >= end.next:
             end.early[piece.sequence] = piece.message
         session = end.mine
@@ -326,11 +326,11 @@ class OrderedNode(ProtocolNode):
     def _taken(self, end: _End, taken: Taken) -> None:
         if taken.yours != end.mine or taken.mine != end.theirs or not end.is_up:
             return
-        end.heard = self.now
-        known = len(end.waiting)
+        end.received_at = self.now
+        existing = len(end.waiting)
         for sequence in [sequence for sequence in end.waiting if sequence < taken.next]:
             del end.waiting[sequence]
-        if len(end.waiting) < known:
+        if len(end.waiting) < existing:
             end.attempts = 1
 
     def _repeat(self, neighbour: Address, session: Hashable) -> None:

@@ -166,7 +166,7 @@ class _ChordSimulation:
         self.confirmed = 0
         self.indexing_messages = 0
         self.complete = 0
-        self.given_up = 0
+        self.abandoned = 0
         self.notified: set[tuple[int, str, str]] = set()
         self.visits: dict[str, list[Visited]] = {}
         self.gone: set[int] = set()
@@ -181,7 +181,7 @@ class _ChordSimulation:
         elif isinstance(item, Visited):
             self.visits.setdefault(item.name, []).append(item)
         elif isinstance(item, GaveUp):
-            self.given_up += 1
+            self.abandoned += 1
 
     @property
     def peers(self) -> list[Peer]:
@@ -239,7 +239,7 @@ class _ChordSimulation:
             "indexing hops": self.indexing_messages,
             "messages published": len(self.visits),
             "publications confirmed": self.complete if self.settings.confirm else "not asked for",
-            "given up": self.given_up,
+            "given up": self.abandoned,
             "notifications": len(self.notified),
             "logical messages a publication": sum(map(len, self.visits.values())) / messages,
             "latency, logical steps": sum(max(v.steps for v in some) for some in self.visits.values()) / messages,

@@ -198,15 +198,15 @@ class AFilter(PathAlgorithm):
     def _open(self, element: Element) -> None:
         # All pointers are taken before any of the new objects is pushed.
         new = [self._object(label, element) for label in (element.name, "*") if label in self.axis_view]
-        for made in new:
-            self._stacks[made.label] = made
+        for created in new:
+            self._stacks[created.label] = created
         self._opened.append(new)
         self.counters.active_states_peak = max(self.counters.active_states_peak, sum(map(len, self._opened)))
-        for made in new:
-            found = self._triggered_clusters(made) if self._clustering else self._triggered(made)
-            for stored in found:
+        for created in new:
+            results = self._triggered_clusters(created) if self._clustering else self._triggered(created)
+            for stored in results:
                 path = self._paths_by_stored[stored]
-                self._visit(stored, partial(self._matches, path, len(stored.steps) - 1, made))
+                self._visit(stored, partial(self._matches, path, len(stored.steps) - 1, created))
 
     def _object(self, label: str, element: Element) -> StackObject:
         pointers = {target: self._stacks[target] for target in self.axis_view[label] if target in self._stacks}
@@ -221,13 +221,13 @@ class AFilter(PathAlgorithm):
 
     # Trigger check, one path at a time.
 
-    def _triggered(self, made: StackObject) -> PathSet:
-        found: PathSet = {}
-        for target in made.pointers:
-            for assertion in self.axis_view[made.label][target].assertions:
-                if assertion.is_trigger and self._is_satisfied(assertion.path, assertion.step, made):
-                    found[assertion.path.stored] = None
-        return found
+    def _triggered(self, created: StackObject) -> PathSet:
+        results: PathSet = {}
+        for target in created.pointers:
+            for assertion in self.axis_view[created.label][target].assertions:
+                if assertion.is_trigger and self._is_satisfied(assertion.path, assertion.step, created):
+                    results[assertion.path.stored] = None
+        return results
 
     def _is_satisfied(self, path: VerifiedPath, step: int, at: StackObject) -> bool:
         """Whether steps 0..step of a path are satisfied with the last of them at an object."""
@@ -273,9 +273,9 @@ class AFilter(PathAlgorithm):
 
     # Trigger check, paths with a common suffix together.
 
-    def _triggered_clusters(self, made: StackObject) -> PathSet:
-        suffix = self._suffixes.get(made.label)
-        return {} if suffix is None else self._cluster(suffix, 0, made)
+    def _triggered_clusters(self, created: StackObject) -> PathSet:
+        suffix = self._suffixes.get(created.label)
+        return {} if suffix is None else self._cluster(suffix, 0, created)
 
     def _cluster(self, node: SuffixNode, depth: int, at: StackObject) -> PathSet:
         """The paths with a suffix whose steps before it are satisfied with the suffix beginning at an object.
@@ -286,20 +286,20 @@ class AFilter(PathAlgorithm):
             at: Where its first step is.
         """
         if self._caching:
-            known = [(path, at.satisfied.get(path.prefix_labels[self._first(path, depth)])) for path in node.paths]
-            if all(satisfied is not None for _, satisfied in known):
-                return {path.stored: None for path, satisfied in known if satisfied}
-        found: PathSet = {}
+            existing = [(path, at.satisfied.get(path.prefix_labels[self._first(path, depth)])) for path in node.paths]
+            if all(satisfied is not None for _, satisfied in existing):
+                return {path.stored: None for path, satisfied in existing if satisfied}
+        results: PathSet = {}
         for path in node.paths:
             if self._first(path, depth) == 0 and self._from_root(path.stored.steps[0].axis, at):
-                found[path.stored] = None
+                results[path.stored] = None
         for (axis, label), child in node.children.items():
             for before in self._before(at, axis, label):
-                found.update(self._cluster(child, depth + 1, before))
+                results.update(self._cluster(child, depth + 1, before))
         if self._caching:
             for path in node.paths:
-                at.satisfied[path.prefix_labels[self._first(path, depth)]] = path.stored in found
-        return found
+                at.satisfied[path.prefix_labels[self._first(path, depth)]] = path.stored in results
+        return results
 
     @staticmethod
     def _first(path: VerifiedPath, depth: int) -> int:

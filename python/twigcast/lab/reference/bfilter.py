@@ -75,11 +75,11 @@ class SubQuery:
 
 def sub_queries(query_id: str, query: PathQuery) -> list[SubQuery]:
     """The tree of sub-queries of a query, in order of their numbers."""
-    made: list[SubQuery] = []
+    created: list[SubQuery] = []
 
     def build(steps: Sequence[LocationStep], parent: Branch | None) -> SubQuery:
-        sub_query = SubQuery(query_id, len(made), steps[0], parent)
-        made.append(sub_query)
+        sub_query = SubQuery(query_id, len(created), steps[0], parent)
+        created.append(sub_query)
         for path in (*(nested.steps for nested in steps[0].nested_paths), steps[1:]):
             if path:
                 sub_query.branches.append(grow(sub_query, path))
@@ -96,7 +96,7 @@ def sub_queries(query_id: str, query: PathQuery) -> list[SubQuery]:
         return branch
 
     build(query.steps, None)
-    return made
+    return created
 
 
 class Candidate(NamedTuple):
@@ -248,11 +248,11 @@ class BFilter(Algorithm):
             return None
         proof = {root.id}
         for branch in sub_query.branches:
-            found = self._first_that_holds(branch, portion.candidates[branch])
-            if found is None:
+            result = self._first_that_holds(branch, portion.candidates[branch])
+            if result is None:
                 return None
-            proof |= found.below
-            proof.update(element.id for element in found.match)
+            proof |= result.below
+            proof.update(element.id for element in result.match)
         return frozenset(proof)
 
     def _first_that_holds(self, branch: Branch, candidates: list[Candidate]) -> Candidate | None:

@@ -160,10 +160,10 @@ class GFilter(Algorithm):
     def _end_element(self, element: Element) -> None:
         tables, above = self._stack.pop(), self._stack[-1]
         satisfied = [node for node in self._possible(element, tables) if self._is_satisfied(node, element, tables)]
-        found = Satisfied(element, tables)
+        result = Satisfied(element, tables)
         for node in satisfied:
-            self._enter(above.pc, node, [found])
-            self._enter(above.ad, node, [found])
+            self._enter(above.pc, node, [result])
+            self._enter(above.ad, node, [result])
         for node, below in tables.ad.items():
             self._enter(above.ad, node, below)
         held = sum(len(entry.pc) + len(entry.ad) for entry in self._stack)
@@ -185,11 +185,11 @@ class GFilter(Algorithm):
         self.counters.predicate_evaluations += len(node.step.predicates)
         return node.step.conditions_hold(element)
 
-    def _enter(self, table: dict[SuffixNode, list[Satisfied]], node: SuffixNode, found: list[Satisfied]) -> None:
+    def _enter(self, table: dict[SuffixNode, list[Satisfied]], node: SuffixNode, results: list[Satisfied]) -> None:
         if node not in table:
-            table[node] = list(found) if self._keep_results else found[:1]
+            table[node] = list(results) if self._keep_results else results[:1]
         elif self._keep_results:
-            table[node].extend(found)
+            table[node].extend(results)
 
     def _end_document(self, document: Element) -> set[str]:
         tables = self._stack[0]
@@ -205,14 +205,18 @@ class GFilter(Algorithm):
         evaluator.match_events(events)
         root = evaluator._roots[""]
         table = evaluator._stack[0].pc if root.queries["/"] else evaluator._stack[0].ad
-        return {row for found in table.get(root, ()) for row in _rows(root, found)}
+        return {row for result in table.get(root, ()) for row in _rows(root, result)}
 
 
-def _rows(node: SuffixNode, found: Satisfied) -> Iterator[PathMatch]:
+def _rows(node: SuffixNode, result: Satisfied) -> Iterator[PathMatch]:
     """All ways to fill a suffix node and what is below it, once it is satisfied at an element."""
     below = [
-        [row for witness in (found.tables.pc if axis == "/" else found.tables.ad)[part] for row in _rows(part, witness)]
+        [
+            row
+            for witness in (result.tables.pc if axis == "/" else result.tables.ad)[part]
+            for row in _rows(part, witness)
+        ]
         for axis, part in node.continuations
     ]
     for choice in product(*below):
-        yield (found.element, *(element for row in choice for element in row))
+        yield (result.element, *(element for row in choice for element in row))

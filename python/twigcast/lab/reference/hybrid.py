@@ -84,14 +84,14 @@ class Substring:
 
 def substrings(path: PathQuery) -> list[Substring]:
     """The maximal substrings of a path."""
-    found: list[Substring] = []
+    results: list[Substring] = []
     names: list[str] = []
     distance, exact = 0, True
 
     def cut() -> None:
         nonlocal names, distance, exact
         if names:
-            found.append(Substring(tuple(names), distance, exact))
+            results.append(Substring(tuple(names), distance, exact))
             names, distance, exact = [], 0, True
 
     for step in path.steps:
@@ -103,8 +103,8 @@ def substrings(path: PathQuery) -> list[Substring]:
             names.append(step.name)
     cut()
     if distance:
-        found.append(Substring(("*",), distance, exact))
-    return found
+        results.append(Substring(("*",), distance, exact))
+    return results
 
 
 class DiaoHybrid(PathAlgorithm):
@@ -178,19 +178,19 @@ class DiaoHybrid(PathAlgorithm):
         self.counters.transitions += len(reached) + len(checked)
         self.counters.active_states_peak = max(self.counters.active_states_peak, len(reached) + len(checked))
         copies: dict[int, Candidate] = {}
-        found: dict[StoredPath, None] = {}
+        results: dict[StoredPath, None] = {}
         for candidate in checked:
             if not candidate.passes(element, self._published):
                 continue
             following = candidate.node.next
             if following is None:
-                found[candidate.node.stored] = None
+                results[candidate.node.stored] = None
             else:
                 copies[id(following)] = Candidate(following, element.level + following.distance)
         for copy in copies.values():
             copy.node.end.candidates.append(copy)
         self._copies.append(list(copies.values()))
-        for stored in found:
+        for stored in results:
             self._visit(stored, partial(path_matches_at, stored.steps, element))
 
     def _close(self, element: Element) -> None:

@@ -77,8 +77,8 @@ _NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*"
 
 def number(text: str) -> float:
     """A string as a number by XPath 1.0 (section 4.4): NaN unless it is digits, perhaps with a point and a minus."""
-    found = _NUMBER.fullmatch(text)
-    return float(found.group(1)) if found else float("nan")
+    result = _NUMBER.fullmatch(text)
+    return float(result.group(1)) if result else float("nan")
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,9 +117,9 @@ class Entry(Generic[Output]):
 
     def walks(self, length: int | None = None) -> Iterator[tuple[PathMatch, Entry[Output]]]:
         """The same for the last ``length`` steps only (all if ``None``), each with the entry where it begins."""
-        found: list[tuple[Entry[Output], PathMatch, int | None]] = [(self, (), length)]
-        while found:
-            entry, match, rest = found.pop()
+        results: list[tuple[Entry[Output], PathMatch, int | None]] = [(self, (), length)]
+        while results:
+            entry, match, rest = results.pop()
             looped = entry.state.is_descendant_child
             if (rest == 0 and not looped) or not entry.predecessors:
                 yield match, entry
@@ -127,7 +127,7 @@ class Entry(Generic[Output]):
             if not looped:
                 match = (entry.element, *match)
                 rest = None if rest is None else rest - 1
-            found.extend((below, match, rest) for below in entry.predecessors)
+            results.extend((below, match, rest) for below in entry.predecessors)
 
     def __repr__(self) -> str:
         return f"{self.state.id}@{self.element!r}"

@@ -143,12 +143,12 @@ class PathAlgorithm(Algorithm):
         waiting = [query_id for query_id in stored.conditional if query_id not in matched]
         if not waiting and not stored.filters:
             return
-        found = list(matches())
-        self.counters.path_matches += len(found)
+        results = list(matches())
+        self.counters.path_matches += len(results)
         if stored.filters:
-            self._stores.setdefault(stored.path, []).extend(found)
+            self._stores.setdefault(stored.path, []).extend(results)
         for query_id in waiting:
-            for match in found:
+            for match in results:
                 self._selection.select(query_id, match, stored.conditional[query_id])
                 if query_id in matched:
                     break

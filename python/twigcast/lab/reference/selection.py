@@ -54,27 +54,27 @@ def walk_back(steps: Sequence[LocationStep], element: Element) -> tuple[bool, in
     ``//`` cost no more than their length times the depth.
     """
     *before, last = steps
-    places = [element] if last.accepts(element) else []
+    positions = [element] if last.accepts(element) else []
     looked_at = 1
     axis = last.axis
     for step in reversed(before):
-        if not places:
+        if not positions:
             return False, looked_at
         if axis == "/":
-            above = [place.parent for place in places]
+            above = [index.parent for index in positions]
             looked_at += len(above)
-            places = [place for place in above if place is not None and place.level and step.accepts(place)]
+            positions = [index for index in above if index is not None and index.level and step.accepts(index)]
         else:
             # Any ancestor will do, and the deepest place, which comes first, has them all.
-            lowest, places = places[0], []
-            for place in lowest.ancestors():
+            lowest, positions = positions[0], []
+            for position in lowest.ancestors():
                 looked_at += 1
-                if step.accepts(place):
-                    places.append(place)
+                if step.accepts(position):
+                    positions.append(position)
                     if step.axis == "//":
                         break
         axis = step.axis
-    return bool(places) and (axis == "//" or any(place.level == 1 for place in places)), looked_at
+    return bool(positions) and (axis == "//" or any(index.level == 1 for index in positions)), looked_at
 
 
 def _above(before: Sequence[LocationStep], step: LocationStep, element: Element) -> Iterable[Element]:

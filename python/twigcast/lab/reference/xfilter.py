@@ -146,7 +146,7 @@ class XFilter(PathAlgorithm):
         checked = [*self.candidates.get(element.name, ()), *self.candidates.get("*", ())]
         self.counters.active_states_peak = max(self.counters.active_states_peak, len(checked))
         promoted: dict[int, Candidate] = {}
-        found: dict[StoredPath, None] = {}
+        results: dict[StoredPath, None] = {}
         for candidate in checked:
             passes, transitions = candidate.passes(element, self._published)
             self.counters.transitions += transitions
@@ -154,13 +154,13 @@ class XFilter(PathAlgorithm):
                 continue
             following = candidate.node.next
             if following is None:
-                found[candidate.node.stored] = None
+                results[candidate.node.stored] = None
             else:
                 promoted[id(following)] = Candidate(following, element.level + following.distance)
         for copy in promoted.values():
             self.candidates[copy.node.name].append(copy)
         self._promoted.append(list(promoted.values()))
-        for stored in found:
+        for stored in results:
             self._visit(stored, partial(path_matches_at, stored.steps, element))
 
     def _close(self, element: Element) -> None:

@@ -217,14 +217,14 @@ class PathSharing:
 
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
         """Run all plans on a message that has been matched."""
-        found: dict[str, Groups] = {}
+        results: dict[str, Groups] = {}
         for key, plan in self.plans.items():
             stream = message.streams.get(plan.query.binding)
             if stream:
                 groups = self._execute(plan, stream, message)
                 if groups:
-                    found[key] = groups
-        return found
+                    results[key] = groups
+        return results
 
     def transform(self, message: bytes) -> dict[str, str]:
         """The result of every query that the message matches, as XML.
@@ -234,7 +234,7 @@ class PathSharing:
         """
         matched = self.matcher.match(read_events(message))
         groups = self.process(matched)
-        return {key: result(self.plans[key].query, found, matched.nodes) for key, found in groups.items()}
+        return {key: result(self.plans[key].query, outcome, matched.nodes) for key, outcome in groups.items()}
 
     def _execute(self, plan: QueryPlan, stream: Stream, message: MatchedMessage) -> Groups:
         bindings = self._for_clause(plan, stream, message)

@@ -79,10 +79,10 @@ def transform_query(query: algebra.Query) -> TransformQuery:
 def _wrapped(element: algebra.ElementConstructor) -> TransformQuery:
     match element.content:
         case (algebra.Enclosed(algebra.ForWhereReturn() as inner),):
-            found = _Translation(inner).translate()
+            result = _Translation(inner).translate()
         case _:
             raise OutsideFragment("anything but one query inside the outer element", str(element))
-    return replace(found, wrapper=(_start_tag(element, str(element)), f"</{element.name}>"))
+    return replace(result, wrapper=(_start_tag(element, str(element)), f"</{element.name}>"))
 
 
 def _start_tag(element: algebra.ElementConstructor, query: str) -> str:

@@ -161,7 +161,7 @@ class PlanSharing:
         self.alone = PathSharing(Pushed.FOR_WHERE_RETURN, level, graph, self.matcher)
         self.profile = self.alone.profile = Profile()
         self.joins: dict[tuple[NavigationPath, NavigationPath], SharedJoin] = {}
-        self._places: dict[str, _PlanPosition] = {}
+        self._positions: dict[str, _PlanPosition] = {}
         self._groups: dict[tuple[NavigationPath, int], int] = {}
 
     def add(self, key: str, query: TransformQuery) -> None:
@@ -170,19 +170,19 @@ class PlanSharing:
         Raises:
             ValueError: the key is taken.
         """
-        if key in self._places or key in self.alone.plans:
+        if key in self._positions or key in self.alone.plans:
             raise ValueError(f"there is a query {key!r} already")
-        place = self._place(query if self.graph is None else rewritten(query, self.graph))
-        if place is None:
+        position = self._position(query if self.graph is None else rewritten(query, self.graph))
+        if position is None:
             self.alone.add(key, query)
             return
-        self._places[key] = place
-        output = self._output(place)
-        output.consumers.setdefault(place.returns, []).append(key)
-        for path in (*place.join, *place.returns):
+        self._positions[key] = position
+        output = self._output(position)
+        output.consumers.setdefault(position.returns, []).append(key)
+        for path in (*position.join, *position.returns):
             self.matcher.insert(path)
-        for path in place.returns:
-            group = (path, len(place.query.binding))
+        for path in position.returns:
+            group = (path, len(position.query.binding))
             self._groups[group] = self._groups.get(group, 0) + 1
 
     def remove(self, key: str) -> None:
@@ -194,25 +194,25 @@ class PlanSharing:
         if key in self.alone.plans:
             self.alone.remove(key)
             return
-        place = self._places.pop(key)
-        join = self.joins[place.join]
-        selection = join.selections[place.selection]
-        output = selection.outputs[place.constants]
-        output.consumers[place.returns].remove(key)
-        if not output.consumers[place.returns]:
-            del output.consumers[place.returns]
+        position = self._positions.pop(key)
+        join = self.joins[position.join]
+        selection = join.selections[position.selection]
+        output = selection.outputs[position.constants]
+        output.consumers[position.returns].remove(key)
+        if not output.consumers[position.returns]:
+            del output.consumers[position.returns]
         if not output.consumers:
-            del selection.outputs[place.constants]
+            del selection.outputs[position.constants]
             selection.binding_constants = {first for first, _ in selection.outputs}
             selection.predicate_constants = {second for _, second in selection.outputs}
         if not selection.outputs:
-            del join.selections[place.selection]
+            del join.selections[position.selection]
         if not join.selections:
-            del self.joins[place.join]
-        for path in (*place.join, *place.returns):
+            del self.joins[position.join]
+        for path in (*position.join, *position.returns):
             self.matcher.remove(path)
-        for path in place.returns:
-            group = (path, len(place.query.binding))
+        for path in position.returns:
+            group = (path, len(position.query.binding))
             self._groups[group] -= 1
             if not self._groups[group]:
                 del self._groups[group]
@@ -228,7 +228,7 @@ class PlanSharing:
         )
         return shared + len(self.alone.plans)
 
-    def _place(self, query: TransformQuery) -> _PlanPosition | None:
+    def _position(self, query: TransformQuery) -> _PlanPosition | None:
         """Where a query belongs; ``None`` if it cannot be shared."""
         if len(query.where) != 1 or len(query.conditions) > 1:
             return None
@@ -251,16 +251,16 @@ class PlanSharing:
         selection = SelectionSignature(binding, predicate)
         return _PlanPosition(query, (query.binding, predicate_path), selection, (first, second), returns, order)
 
-    def _output(self, place: _PlanPosition) -> Output:
-        join = self.joins.get(place.join)
+    def _output(self, position: _PlanPosition) -> Output:
+        join = self.joins.get(position.join)
         if join is None:
-            binding, predicate = place.join
+            binding, predicate = position.join
             merge = ordered(predicate, len(binding), self.graph)
-            join = self.joins[place.join] = SharedJoin(binding, predicate, merge)
-        selection = join.selections.setdefault(place.selection, SharedSelection(place.selection))
-        selection.binding_constants.add(place.constants[0])
-        selection.predicate_constants.add(place.constants[1])
-        return selection.outputs.setdefault(place.constants, Output())
+            join = self.joins[position.join] = SharedJoin(binding, predicate, merge)
+        selection = join.selections.setdefault(position.selection, SharedSelection(position.selection))
+        selection.binding_constants.add(position.constants[0])
+        selection.predicate_constants.add(position.constants[1])
+        return selection.outputs.setdefault(position.constants, Output())
 
     # Execution
 
@@ -286,16 +286,16 @@ class PlanSharing:
             xml.parsers.expat.ExpatError: the message is not well-formed.
         """
         matched = self.matcher.match(read_events(message))
-        found = self.process(matched)
-        return {key: result(self._query(key), groups, matched.nodes) for key, groups in found.items()}
+        results = self.process(matched)
+        return {key: result(self._query(key), groups, matched.nodes) for key, groups in results.items()}
 
     def _query(self, key: str) -> TransformQuery:
-        place = self._places.get(key)
-        return place.query if place is not None else self.alone.plans[key].query
+        position = self._positions.get(key)
+        return position.query if position is not None else self.alone.plans[key].query
 
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
         """Run the shared plan on a message that has been matched."""
-        found = self.alone.process(message) if self.alone.plans else {}
+        result = self.alone.process(message) if self.alone.plans else {}
         now = clock()
         groups = {
             (path, bound): operators.group_by(message.streams[path], bound)
@@ -306,8 +306,8 @@ class PlanSharing:
         for join in self.joins.values():
             left, right = message.stream(join.binding), message.stream(join.predicate)
             if left and right:
-                self._run_join(join, left, right, message, groups, found)
-        return found
+                self._run_join(join, left, right, message, groups, result)
+        return result
 
     def _run_join(
         self,
@@ -316,7 +316,7 @@ class PlanSharing:
         right: Stream,
         message: MatchedMessage,
         groups: dict[tuple[NavigationPath, int], dict[int, tuple[int, ...]]],
-        found: dict[str, Groups],
+        result: dict[str, Groups],
     ) -> None:
         now = clock()
         pairs = operators.join(left, right, len(join.binding), merge=join.merge)
@@ -326,7 +326,7 @@ class PlanSharing:
             now = self.profile.add("Selection", now)
             for output in selection.outputs.values():
                 if output.bound:
-                    self._outer_joins(output, len(join.binding), groups, found)
+                    self._outer_joins(output, len(join.binding), groups, result)
                     output.bound = []
             now = self.profile.add("OuterJoin-Select", now)
 
@@ -335,20 +335,20 @@ class PlanSharing:
         output: Output,
         bound: int,
         groups: dict[tuple[NavigationPath, int], dict[int, tuple[int, ...]]],
-        found: dict[str, Groups],
+        result: dict[str, Groups],
     ) -> None:
         for returns, keys in output.consumers.items():
             tables = [groups.get((path, bound), {}) for path in returns]
             joined = [(node, tuple(table.get(node, ()) for table in tables)) for node in output.bound]
             for key in keys:
-                order = self._places[key].order
-                found[key] = joined if order == tuple(range(len(returns))) else _reordered(joined, order)
+                order = self._positions[key].order
+                result[key] = joined if order == tuple(range(len(returns))) else _reordered(joined, order)
 
     def __iter__(self) -> Iterator[str]:
         """The keys of all queries."""
-        yield from self._places
+        yield from self._positions
         yield from self.alone.plans
 
 
 def _reordered(groups: Groups, order: Sequence[int]) -> Groups:
-    return [(node, tuple(lists[place] for place in order)) for node, lists in groups]
+    return [(node, tuple(lists[position] for position in order)) for node, lists in groups]

@@ -83,9 +83,9 @@ class PathMatcher:
                 nodes.append(element)
                 for entry in run.start_element(element):
                     if entry.state.outputs:
-                        found = [tuple(e.id for e in match) for match in entry.path_matches()]
+                        results = [tuple(e.id for e in match) for match in entry.path_matches()]
                         for path in entry.state.outputs:
-                            streams.setdefault(path, []).extend(found)
+                            streams.setdefault(path, []).extend(results)
             elif isinstance(event, EndElement):
                 tree.end()
                 run.end_element()

@@ -76,12 +76,12 @@ def documents_command(
         )
         if master is not None:
             with _distributed(master) as (spark, distributed):
-                made = distributed.documents_on_spark(spark, schema, count, seed, **parameters, domains=domains)
-                made.write.parquet(str(output))
+                created = distributed.documents_on_spark(spark, schema, count, seed, **parameters, domains=domains)
+                created.write.parquet(str(output))
             return
-        made = documents(schema, count, seed, **parameters, domains=domains)
+        created = documents(schema, count, seed, **parameters, domains=domains)
         output.mkdir(parents=True, exist_ok=True)
-        for number, document in enumerate(made, 1):
+        for number, document in enumerate(created, 1):
             (output / f"d{number}.xml").write_bytes(document)
     except (TwigcastError, OSError) as error:
         raise _fail(error) from error
@@ -133,7 +133,7 @@ def queries_command(
                 frame.write.parquet(str(output))
             return
         if flwr:
-            made = flwr_queries(
+            created = flwr_queries(
                 schema,
                 count,
                 seed,
@@ -146,8 +146,8 @@ def queries_command(
                 full_bindings=full_bindings,
             )
         else:
-            made = path_queries(schema, count, seed, **parameters)
-        _write(made, output)
+            created = path_queries(schema, count, seed, **parameters)
+        _write(created, output)
     except (TwigcastError, OSError) as error:
         raise _fail(error) from error
 
@@ -170,7 +170,7 @@ def population_command(
     """Write a population of subscriptions as JSON lines, as the other commands read them."""
     shares = {name: float(value) for name, value in map(_pair, share)} if share else DEFAULT_SHARES
     try:
-        made = population(
+        created = population(
             _schema(dtd),
             count,
             seed,
@@ -181,7 +181,7 @@ def population_command(
             skew=skew,
             distinct=distinct,
         )
-        _write((json.dumps({"key": item.key, "query": item.query}) for item in made), output)
+        _write((json.dumps({"key": item.key, "query": item.query}) for item in created), output)
     except (TwigcastError, OSError) as error:
         raise _fail(error) from error
 

@@ -56,12 +56,12 @@ def path_queries_on_spark(
     parts = tasks or spark.sparkContext.defaultParallelism
     values = domains or draw_domains(schema, seed)
 
-    def make(wanted: int) -> DataFrame:
+    def make(requested: int) -> DataFrame:
         def batches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for part in (part for batch in numbers for part in batch.column(0).to_pylist()):
-                made = path_queries(
+                created = path_queries(
                     schema,
-                    wanted // parts + int(part < wanted % parts),
+                    requested // parts + int(part < requested % parts),
                     seed * parts + part,
                     depth=depth,
                     wildcard=wildcard,
@@ -73,8 +73,8 @@ def path_queries_on_spark(
                     complete=False,
                     domains=values,
                 )
-                for start in range(0, len(made), BATCH_ROWS):
-                    yield pa.record_batch({"query": made[start : start + BATCH_ROWS]})
+                for start in range(0, len(created), BATCH_ROWS):
+                    yield pa.record_batch({"query": created[start : start + BATCH_ROWS]})
 
         return spark.range(0, parts, 1, parts).mapInArrow(batches, "query string")
 
@@ -88,11 +88,11 @@ def _distinct(make: Callable[[int], DataFrame], count: int) -> DataFrame:
     """
     asked, before = count, 0
     while True:
-        found = make(asked).distinct().persist()
-        have = found.count()
+        result = make(asked).distinct().persist()
+        have = result.count()
         if have >= count:
-            return _without_surplus(found, have - count)
-        found.unpersist()
+            return _without_surplus(result, have - count)
+        result.unpersist()
         if before and have - before < LEAST_GAIN * asked:
             raise WorkloadExhaustedError(count, have, asked)
         before = have
@@ -134,7 +134,7 @@ def documents_on_spark(
             start, end = count * part // parts, count * (part + 1) // parts
             for first in range(start, end, DOCUMENT_BATCH_ROWS):
                 size = min(DOCUMENT_BATCH_ROWS, end - first)
-                made = documents(
+                created = documents(
                     schema,
                     size,
                     seed,
@@ -145,6 +145,6 @@ def documents_on_spark(
                     start=first,
                 )
                 names = [f"d{number}" for number in range(first + 1, first + size + 1)]
-                yield pa.record_batch({"message_id": names, "xml": pa.array(list(made), pa.binary())})
+                yield pa.record_batch({"message_id": names, "xml": pa.array(list(created), pa.binary())})
 
     return spark.range(0, parts, 1, parts).mapInArrow(batches, "message_id string, xml binary")

@@ -172,10 +172,10 @@ class _Document:
 
     def resolve_references(self) -> bool:
         """Fill in the references; whether all that must occur could be."""
-        known = list(self._identifiers)
+        existing = list(self._identifiers)
         for position, domain in self._references:
-            if known:
-                self.pieces[position] = f' {domain.name}="{known[below(self.random, len(known))]}"'
+            if existing:
+                self.pieces[position] = f' {domain.name}="{existing[below(self.random, len(existing))]}"'
             elif domain.probability >= 1:
                 return False
         return True

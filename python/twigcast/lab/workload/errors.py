@@ -14,16 +14,16 @@ class WorkloadError(TwigcastError, ValueError):
 class WorkloadExhaustedError(WorkloadError):
     """There are not as many different queries as were asked for, or they are too rare to be found.
 
-    ``found`` is how many there were after ``tries`` attempts.
+    ``produced`` is how many there were after ``tries`` attempts.
     """
 
     code: ClassVar[str] = "workload-exhausted"
 
-    def __init__(self, wanted: int, found: int, tries: int) -> None:
-        super().__init__(wanted, found, tries)
-        self.wanted = wanted
-        self.found = found
+    def __init__(self, requested: int, produced: int, tries: int) -> None:
+        super().__init__(requested, produced, tries)
+        self.requested = requested
+        self.produced = produced
         self.tries = tries
 
     def __str__(self) -> str:
-        return f"only {self.found} different queries found in {self.tries} tries, {self.wanted} wanted"
+        return f"only {self.produced} different queries found in {self.tries} tries, {self.requested} wanted"

@@ -114,15 +114,15 @@ def flwr_parts(
     random = Random(f"flwr {seed}")
     walker = Walker(ElementGraph(schema), random, descendant=descendant)
     maker = _Maker(walker, random, domains, binding_depth, path_depth, full_bindings)
-    found: dict[tuple[object, ...], FlwrQuery] = {}
+    results: dict[tuple[object, ...], FlwrQuery] = {}
     limit = TRIES_PER_QUERY * (count + 100)
     for _ in range(limit):
-        if len(found) == count:
-            return list(found.values())
+        if len(results) == count:
+            return list(results.values())
         query = maker.make(predicate_paths, return_paths)
         if query is not None:
-            found.setdefault(query.identity, query)
-    raise WorkloadExhaustedError(count, len(found), limit)
+            results.setdefault(query.identity, query)
+    raise WorkloadExhaustedError(count, len(results), limit)
 
 
 class _Maker:

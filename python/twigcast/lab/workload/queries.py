@@ -81,14 +81,14 @@ def loosen(queries: Iterable[str], seed: int = 1, *, wildcard: float = 0.0, desc
     of 0.4.
     """
     random = Random(f"loosen {seed}").random
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for query in queries:
         steps = [
             WalkedStep(separator == "//" or random() < descendant, name == "*" or random() < wildcard, name, 0)
             for separator, name in re.findall(r"(//?)([^/]+)", query)
         ]
-        found[path_text(rewrite(steps))] = None
-    return list(found)
+        results[path_text(rewrite(steps))] = None
+    return list(results)
 
 
 def _check(depth: int, wildcard: float, descendant: float, predicates: int, nested: int, skew: float) -> None:
@@ -106,24 +106,24 @@ def _forever() -> Iterator[None]:
         yield None
 
 
-def _collect(made: Iterator[str | None], count: int, distinct: bool, complete: bool) -> list[str]:
+def _collect(created: Iterator[str | None], count: int, distinct: bool, complete: bool) -> list[str]:
     """Take queries until there are enough, or none come any more; ``None`` is a failed try."""
     tries = 0
     limit = TRIES_PER_QUERY * (count + 100)
     queries: list[str] = []
-    known: set[str] = set()
+    existing: set[str] = set()
     while len(queries) < count:
         if tries >= limit:
             if complete:
                 raise WorkloadExhaustedError(count, len(queries), tries)
             break
         tries += 1
-        query = next(made)
-        if query is None or (distinct and query in known):
+        query = next(created)
+        if query is None or (distinct and query in existing):
             continue
         queries.append(query)
         if distinct:
-            known.add(query)
+            existing.add(query)
     return queries
 
 
@@ -188,13 +188,13 @@ class _TwigMaker:
 
 def comparable_items(domains: ValueDomains) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
     """What a predicate on an element can ask for: ``@name`` or ``text()``, and the values it takes in documents."""
-    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    results: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for element, attributes in domains.attributes.items():
         items = [(f"@{item.name}", item.values) for item in attributes if item.values]
         if element in domains.text:
             items.append(("text()", domains.text[element]))
-        found[element] = items
-    return found
+        results[element] = items
+    return results
 
 
 def literal(value: str) -> str:

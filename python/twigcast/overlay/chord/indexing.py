@@ -43,30 +43,30 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
-    wish = peer.wishes.get(Subscription(peer.address, key))
-    if wish is not None and wish.present:
-        _request(peer, Subscription(peer.address, key), wish.parts, present=False)
+    interest = peer.requests.get(Subscription(peer.address, key))
+    if interest is not None and interest.present:
+        _request(peer, Subscription(peer.address, key), interest.parts, present=False)
 
 
 def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
-    peer.wishes[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
+    peer.requests[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
     send_request(peer, subscription, peer.now)
 
 
 def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
     """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
-    wish = peer.wishes.get(subscription)
-    if wish is None or wish.time != time or len(wish.confirmed) == len(wish.parts):
+    interest = peer.requests.get(subscription)
+    if interest is None or interest.time != time or len(interest.confirmed) == len(interest.parts):
         return
-    if wish.attempts >= peer.settings.attempts_max:
+    if interest.attempts >= peer.settings.attempts_max:
         peer.deliver(GaveUp(f"subscribe {subscription.key}", "the overlay did not confirm it"))
         return
-    peer.wishes[subscription] = wish._replace(attempts=wish.attempts + 1)
-    plan = tuple((part.parent, part.anchor) for part in wish.parts) if len(wish.parts) > 1 else ()
-    for number, part in enumerate(wish.parts):
-        if number not in wish.confirmed:
+    peer.requests[subscription] = interest._replace(attempts=interest.attempts + 1)
+    plan = tuple((part.parent, part.anchor) for part in interest.parts) if len(interest.parts) > 1 else ()
+    for number, part in enumerate(interest.parts):
+        if number not in interest.confirmed:
             claim = Claim(subscription, number, plan)
-            query = IndexQuery(part.labels, part.predicates, claim, 0, time, wish.present)
+            query = IndexQuery(part.labels, part.predicates, claim, 0, time, interest.present)
             peer.route_to_key("start", query)
     if peer.settings.maintain:
         peer.set_timer(peer.settings.confirm_delay, ("wish", subscription, time))
@@ -75,14 +75,14 @@ def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
 def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
     """One part of a subscription has been noted."""
     subscription = message.claim.subscription
-    wish = peer.wishes.get(subscription)
-    if wish is None or wish.time != message.time or message.claim.part in wish.confirmed:
+    interest = peer.requests.get(subscription)
+    if interest is None or interest.time != message.time or message.claim.part in interest.confirmed:
         return
-    wish = peer.wishes[subscription] = wish._replace(confirmed=wish.confirmed | {message.claim.part})
-    if len(wish.confirmed) == len(wish.parts):
-        peer.deliver(Subscribed(subscription, wish.present))
-        if not wish.present:
-            del peer.wishes[subscription]
+    interest = peer.requests[subscription] = interest._replace(confirmed=interest.confirmed | {message.claim.part})
+    if len(interest.confirmed) == len(interest.parts):
+        peer.deliver(Subscribed(subscription, interest.present))
+        if not interest.present:
+            del peer.requests[subscription]
 
 
 def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
@@ -112,16 +112,16 @@ def _note_fragment(state: State, query: IndexQuery, registration: Registration, 
     """Update the copies of the states within reach of this one on the query's path."""
     consumed = 0
     labels = query.labels
-    for place in range(query.depth, len(labels)):
-        if labels[place] != EPSILON:
+    for position in range(query.depth, len(labels)):
+        if labels[position] != EPSILON:
             if consumed == levels:
                 return
             consumed += 1
-        copy = state.copy_of(key_of(labels[: place + 1]))
-        if place + 1 == len(labels):
+        copy = state.copy_of(key_of(labels[: position + 1]))
+        if position + 1 == len(labels):
             copy.register(query.predicates, query.claim, registration)
         elif query.present:
-            copy.edges[labels[place + 1]] = max(abs(copy.edges.get(labels[place + 1], 0)), query.time, 1e-9)
+            copy.edges[labels[position + 1]] = max(abs(copy.edges.get(labels[position + 1], 0)), query.time, 1e-9)
 
 
 def _finish_walk(peer: Peer, state: State, answer: Indexed) -> None:

@@ -213,15 +213,15 @@ def on_notify(peer: Peer, sender: Address, message: NotifyPredecessor) -> None:
     ref = message.ref
     if not peer.active or not is_genuine(peer, ref) or ref.address == peer.address:
         return
-    known = table.predecessor
-    if known is None or known.address == peer.address or _is_nearer(peer, ref, known):
+    existing = table.predecessor
+    if existing is None or existing.address == peer.address or _is_nearer(peer, ref, existing):
         set_predecessor(peer, ref)
         if table.successor.address == peer.address:
             table.add_successor(ref)
 
 
-def _is_nearer(peer: Peer, ref: Ref, known: Ref) -> bool:
-    return 0 < peer.table.gap_before(ref.identifier) < peer.table.gap_before(known.identifier)
+def _is_nearer(peer: Peer, ref: Ref, existing: Ref) -> bool:
+    return 0 < peer.table.gap_before(ref.identifier) < peer.table.gap_before(existing.identifier)
 
 
 def set_predecessor(peer: Peer, ref: Ref) -> None:
@@ -289,8 +289,8 @@ def _search_another_ring(peer: Peer) -> None:
     address, ref = next(iter(forgotten.items()))
     del forgotten[address]
     forgotten[address] = ref
-    place = (peer.ref.identifier + 1) % (1 << peer.settings.bits)
-    peer.send_once(address, KeyRoutedMessage(place, FindSuccessor(_MERGE), peer.address))
+    position = (peer.ref.identifier + 1) % (1 << peer.settings.bits)
+    peer.send_once(address, KeyRoutedMessage(position, FindSuccessor(_MERGE), peer.address))
 
 
 # Leaving and failing.
@@ -335,11 +335,11 @@ def on_leave(peer: Peer, sender: Address, message: Leave) -> None:
 
 def on_lost_node(peer: Peer, address: Address) -> None:
     """A node does not answer."""
-    known = peer.table.forget(address)
-    for identifier in [place for place, owner in peer.cache.items() if owner == address]:
+    existing = peer.table.forget(address)
+    for identifier in [position for position, owner in peer.cache.items() if owner == address]:
         del peer.cache[identifier]
     replication.on_replica_lost(peer, address)
-    if known and peer.active:
+    if existing and peer.active:
         stabilise(peer)
         replication.recover(peer)
         replication.push_to_replicas(peer)

@@ -72,10 +72,10 @@ def _holds(
     predicate: Predicate, document: Document, path: tuple[int, ...], memo: dict[tuple[Condition, int], bool]
 ) -> bool:
     key = (predicate.test, path[predicate.step])
-    known = memo.get(key)
-    if known is None:
-        known = memo[key] = holds(predicate.test, document.elements[key[1]])
-    return known
+    existing = memo.get(key)
+    if existing is None:
+        existing = memo[key] = holds(predicate.test, document.elements[key[1]])
+    return existing
 
 
 def report(

@@ -56,7 +56,7 @@ class Peer(ProtocolNode):
         "active",
         "arriving",
         "cache",
-        "copies_known",
+        "copy_counts",
         "filtering_load",
         "held",
         "iterations",
@@ -69,6 +69,7 @@ class Peer(ProtocolNode):
         "pulled_at",
         "pulls",
         "replica_ranges",
+        "requests",
         "seeds",
         "settings",
         "store",
@@ -78,7 +79,6 @@ class Peer(ProtocolNode):
         "waiting",
         "window",
         "window_total",
-        "wishes",
         "writes",
     )
 
@@ -112,7 +112,7 @@ class Peer(ProtocolNode):
         self.writes: dict[int, Write] = {}
         self.cache: OrderedDict[int, Address] = OrderedDict()
         #: Hot states of others: key -> number of extra copies.
-        self.copies_known: dict[str, int] = {}
+        self.copy_counts: dict[str, int] = {}
         #: Copies of others' hot states held here.
         self.held: dict[tuple[str, int], State] = {}
         self.arriving: dict[tuple[str, int], Arriving] = {}
@@ -121,7 +121,7 @@ class Peer(ProtocolNode):
         self.window: dict[str, int] = {}
         self.window_total = 0
         self.filtering_load = 0
-        self.wishes: dict[Subscription, SubscriptionRequest] = {}
+        self.requests: dict[Subscription, SubscriptionRequest] = {}
         self.publications: dict[str, Any] = {}
         self.iterations: dict[int, Any] = {}
         self.notified: OrderedDict[tuple[str, int], set[Any]] = OrderedDict()

@@ -102,7 +102,7 @@ def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
 
 def send_expand(peer: Peer, message: RecExpand) -> None:
     """Send an expansion to the state's owner, or to one of the holders of a hot state."""
-    copies = peer.copies_known.get(message.key)
+    copies = peer.copy_counts.get(message.key)
     if copies:
         copy = shedding.choose_copy(peer, message, copies)
         if copy:
@@ -186,6 +186,6 @@ def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hop
 def on_notify(peer: Peer, sender: Address, message: Notify) -> None:
     """Some subscriptions of this peer's application match: hand each over once."""
     for key in message.keys:
-        wish = peer.wishes.get(Subscription(peer.address, key))
-        if wish is not None and wish.present and peer.first_time(message.name, -1, key):
+        interest = peer.requests.get(Subscription(peer.address, key))
+        if interest is not None and interest.present and peer.first_time(message.name, -1, key):
             peer.deliver(Notification(message.name, key))

@@ -56,10 +56,10 @@ def count(peer: Peer, state: State, requester: Address, lacking: int) -> None:
     """Note a request for an owned state; at the end of a window look for hot and for cooled states."""
     copies = state.shedding.copies
     if copies:
-        if state.told is None:
-            state.told = set()
-        if requester not in state.told:
-            state.told.add(requester)
+        if state.informed is None:
+            state.informed = set()
+        if requester not in state.informed:
+            state.informed.add(requester)
             peer.send(requester, ReplicaInfo(state.key, copies))
         if 0 < lacking <= copies:
             peer.route_to_key(f"{state.key}#{lacking}", Shed(state.record(), lacking))
@@ -95,9 +95,9 @@ def _release(peer: Peer, state: State) -> None:
     for copy in range(1, released.copies + 1):
         release = Release(state.key, copy, released.version, replication.expect_answer(peer, write))
         peer.route_to_key(f"{state.key}#{copy}", release)
-    for requester in sorted(state.told or ()):
+    for requester in sorted(state.informed or ()):
         peer.send(requester, ReplicaInfo(state.key, 0))
-    state.told = None
+    state.informed = None
 
 
 def _released(peer: Peer, state: State, released: Shedding) -> None:
@@ -162,6 +162,6 @@ def on_release(peer: Peer, routed: KeyRoutedMessage) -> None:
 def on_replica_info(peer: Peer, sender: Address, message: ReplicaInfo) -> None:
     """Learn that a state has copies, or no longer has."""
     if message.copies:
-        peer.copies_known[message.key] = message.copies
+        peer.copy_counts[message.key] = message.copies
     else:
-        peer.copies_known.pop(message.key, None)
+        peer.copy_counts.pop(message.key, None)

@@ -86,12 +86,12 @@ class State:
         edge_version: Version of the edge that leads here, as the parent's peer counted it.
         fragment: Copies of the states within reach, by key.
         shedding: Extra holders of a hot state.
-        told: Requesters that know of them.
+        informed: Requesters that know of them.
         walked: When a query last passed each edge, as far as this peer has seen.
         pruned: Version of the edge that led here, once that is known to be gone.
     """
 
-    __slots__ = ("accepted", "edge_version", "edges", "fragment", "key", "pruned", "shedding", "told", "walked")
+    __slots__ = ("accepted", "edge_version", "edges", "fragment", "informed", "key", "pruned", "shedding", "walked")
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -100,7 +100,7 @@ class State:
         self.edge_version: float = 0
         self.fragment: dict[str, State] | None = None
         self.shedding = Shedding()
-        self.told: set[Address] | None = None
+        self.informed: set[Address] | None = None
         self.walked: dict[str, float] | None = None
         self.pruned: float = -1
 
@@ -149,8 +149,8 @@ class State:
         if self.accepted is None:
             self.accepted = {}
         claims = self.accepted.setdefault(predicates, {})
-        known = claims.get(claim)
-        if known is None or known.time <= registration.time:
+        existing = claims.get(claim)
+        if existing is None or existing.time <= registration.time:
             claims[claim] = registration
 
     def is_empty(self) -> bool:
@@ -206,8 +206,8 @@ class State:
     def merge(self, record: StateRecord) -> None:
         """Take what is newer in a copy from elsewhere."""
         for label, version in record.edges:
-            known = self.edges.get(label, 0)
-            if abs(version) > abs(known) or (abs(version) == abs(known) and version < known):
+            existing = self.edges.get(label, 0)
+            if abs(version) > abs(existing) or (abs(version) == abs(existing) and version < existing):
                 self.edges[label] = version
         for predicates, claims in record.accepted:
             for claim, registration in claims:

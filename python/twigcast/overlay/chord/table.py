@@ -135,18 +135,18 @@ class RoutingTable:
 
     def forget(self, address: Address) -> bool:
         """Remove an unreachable node everywhere. Returns whether it was known."""
-        known = False
+        existing = False
         for index, ref in enumerate(self._fingers):
             if ref.address == address:
                 del self._fingers[index]
                 del self._distances[index]
                 self._remember(ref)
-                known = True
+                existing = True
                 break
         for ref in self.successors:
             if ref.address == address and address != self.own.address:
                 self._remember(ref)
-                known = True
+                existing = True
                 self.set_successors([other for other in self.successors if other.address != address])
                 if self.successors == [self.own] and self._fingers:
                     self.successors = [self._fingers[0]]
@@ -154,11 +154,11 @@ class RoutingTable:
         if self.predecessor is not None and self.predecessor.address == address != self.own.address:
             self._remember(self.predecessor)
             self.predecessor = None
-            known = True
+            existing = True
         if self.predecessor is None and self.successor == self.own:
             # Nobody else is known: alone, until somebody turns up.
             self.predecessor = self.own
-        return known
+        return existing
 
     def _remember(self, ref: Ref) -> None:
         self.forgotten.pop(ref.address, None)

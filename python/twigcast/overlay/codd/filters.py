@@ -53,14 +53,14 @@ class AggregateFilter:
             return frozenset(), frozenset()
         if not self._limit:
             return frozenset(come - gone), frozenset(gone - come)
-        return self._announce(self._wanted())
+        return self._announce(self._needed())
 
-    def _wanted(self) -> frozenset[Query]:
+    def _needed(self) -> frozenset[Query]:
         whole = frozenset(self.counts)
         return self._engine.summarise(whole, self._limit) if len(whole) > self._limit else whole
 
-    def _announce(self, wanted: frozenset[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
-        before, self._limited = self._limited, wanted
-        if before == wanted:
+    def _announce(self, requested: frozenset[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
+        before, self._limited = self._limited, requested
+        if before == requested:
             return frozenset(), frozenset()
-        return wanted - before, before - wanted
+        return requested - before, before - requested

@@ -61,7 +61,7 @@ def on_add(node: CoddNode, sender: Address, message: Add) -> None:
     joiner = message.joiner
     if joiner == node.address or not node.active or joiner in node.ancestors:
         return
-    if node.has_room() and joiner not in node.children:
+    if node.has_capacity() and joiner not in node.children:
         overlap = overlap_with(node, message.queries)
         node.send(joiner, AddResult(message.token, overlap, node.level))
         return
@@ -143,8 +143,8 @@ def on_join_timer(node: CoddNode, token: int) -> None:
 
 def _seeds_for(node: CoddNode, attempt: int) -> tuple[Address, ...]:
     """Where to search next: the nodes above, then the first seeds, then the producer."""
-    known = [*node.ancestors, *node.seeds] if attempt % 2 else [*node.seeds, node.root]
-    seeds = tuple(dict.fromkeys(seed for seed in known if seed != node.address))[:3]
+    existing = [*node.ancestors, *node.seeds] if attempt % 2 else [*node.seeds, node.root]
+    seeds = tuple(dict.fromkeys(seed for seed in existing if seed != node.address))[:3]
     return seeds or (node.root,)
 
 
@@ -203,7 +203,7 @@ def on_watch_timer(node: CoddNode) -> None:
         return
     node.set_timer(node.settings.heartbeat_time, "watch")
     deadline = node.now - node.settings.silence * node.settings.heartbeat_time
-    silent = bool(node.uplinks) and (node.uplinks[0].heard < deadline or node.address in node.ancestors)
+    silent = bool(node.uplinks) and (node.uplinks[0].received_at < deadline or node.address in node.ancestors)
     if silent and links.drop_silent_parent(node):
         return
     if not node.uplinks and node.joining is None:

@@ -96,7 +96,7 @@ def on_attached(node: CoddNode, sender: Address, message: Attached) -> None:
         # An attachment given up meanwhile, whose farewell was overtaken or lost.
         node.send(sender, Leave(message.epoch))
         return
-    link.heard = node.now
+    link.received_at = node.now
     link.confirmed = max(link.confirmed, message.version)
     link.sure = max(link.sure, message.first)
     link.ancestors = message.ancestors
@@ -163,7 +163,7 @@ def on_add_child(node: CoddNode, sender: Address, message: AddChild) -> None:
     if sender not in node.children:
         if replaced is not None and not replaced.leaving and node.active and not node.leaving:
             replaced.leaving = True
-        elif not node.has_room():
+        elif not node.has_capacity():
             node.send(sender, Reject("no room", message.epoch))
             return
     else:

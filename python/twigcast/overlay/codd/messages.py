@@ -283,7 +283,7 @@ class Overhead(NamedTuple):
 
     token: int
     overhead: int
-    has_room: bool
+    has_capacity: bool
     children: tuple[Address, ...]
 
     def size_bytes(self) -> int:

@@ -73,7 +73,7 @@ class Uplink:
         early: Numbers of those that came before others.
         watermark: All needed documents from `first` up to this one have come on it.
         beat: The last heartbeat that has not been reached by the count of documents yet.
-        heard: When a new heartbeat of the producer came on it last.
+        received_at: When a new heartbeat of the producer came on it last.
         round: Which it was.
         ancestors: The nodes above, as the parent said last.
     """
@@ -85,9 +85,9 @@ class Uplink:
         "early",
         "epoch",
         "first",
-        "heard",
         "parent",
         "received",
+        "received_at",
         "round",
         "sure",
         "version",
@@ -103,7 +103,7 @@ class Uplink:
         self.received = 0
         self.watermark = 0
         self.beat: Heartbeat | None = None
-        self.heard = now
+        self.received_at = now
         self.early: set[int] = set()
         self.sure = 0
         self.round = 0
@@ -244,7 +244,7 @@ class CoddNode(ProtocolNode):
         """Depth in the tree; 0 for the root."""
         return len(self.ancestors)
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether another child is accepted."""
         slots = sum(not child.leaving for child in self.children.values())
         return self.active and not self.leaving and slots < self.settings.fan_out
@@ -388,7 +388,7 @@ def on_heartbeat(node: CoddNode, sender: Address, message: Heartbeat) -> None:
         return
     if message.round > link.round:
         link.round = message.round
-        link.heard = node.now
+        link.received_at = node.now
         if node.uplinks[0] is link and message.round > node.round:
             node.round = message.round
             node.ancestors = link.ancestors = message.ancestors

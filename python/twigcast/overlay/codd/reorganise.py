@@ -173,7 +173,9 @@ def on_get_overhead(node: CoddNode, sender: Address, message: GetOverhead) -> No
     needed = BitMap.deserialize(message.needed)
     overhead = 0 if node.is_root else needed.difference_cardinality(node.received)
     children = tuple(node.children)
-    node.send(sender, Overhead(message.token, overhead, node.has_room() and message.subject not in children, children))
+    node.send(
+        sender, Overhead(message.token, overhead, node.has_capacity() and message.subject not in children, children)
+    )
 
 
 def on_overhead(node: CoddNode, sender: Address, message: Overhead) -> None:
@@ -181,10 +183,10 @@ def on_overhead(node: CoddNode, sender: Address, message: Overhead) -> None:
     search: Search | None = node.grant
     if search is None or search.token != message.token:
         return
-    if message.has_room and message.overhead < search.best_cost:
+    if message.has_capacity and message.overhead < search.best_cost:
         search.best, search.best_cost = sender, message.overhead
     promising = node.settings.prune_factor * message.overhead < search.best_cost
-    if promising and (not message.has_room or node.settings.deep_search):
+    if promising and (not message.has_capacity or node.settings.deep_search):
         search.queue.extend(child for child in message.children if child != search.subject)
     _ask_next(node, search)
 

@@ -85,11 +85,11 @@ class DataSummary:
 
     def documents(self, queries: Iterable[Query]) -> BitMap:
         """The documents that satisfy at least one of the queries, or a few more."""
-        found = BitMap()
+        result = BitMap()
         root = self.root
         for query in queries:
-            found |= _embed(query, root)  # type: ignore[arg-type]
-        return found
+            result |= _embed(query, root)  # type: ignore[arg-type]
+        return result
 
 
 def _embed(twig: Twig, above: SummaryNode) -> BitMap:
@@ -98,25 +98,25 @@ def _embed(twig: Twig, above: SummaryNode) -> BitMap:
     What has an element below a node has one at the node, so where all documents of a node are found already there is
     nothing to look for at it or below it.
     """
-    found = BitMap()
+    result = BitMap()
     label, below = twig.label, above.below
     if not twig.descendant:
         if label != WILDCARD:
             node = below.get(label)
-            return found if node is None else _embed_at(twig, node)
+            return result if node is None else _embed_at(twig, node)
         for node in below.values():
-            if not node.documents <= found:
-                found |= _embed_at(twig, node)
-        return found
+            if not node.documents <= result:
+                result |= _embed_at(twig, node)
+        return result
     waiting = [above]
     while waiting:
         for name, node in waiting.pop().below.items():
-            if node.documents <= found:
+            if node.documents <= result:
                 continue
             if label in (WILDCARD, name):
-                found |= _embed_at(twig, node)
+                result |= _embed_at(twig, node)
             waiting.append(node)
-    return found
+    return result
 
 
 def _embed_at(twig: Twig, node: SummaryNode) -> BitMap:

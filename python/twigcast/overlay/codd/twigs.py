@@ -88,10 +88,10 @@ def _candidates(twig: Twig, document: Document, above: int) -> Iterator[int]:
 
 def _matches_at(twig: Twig, document: Document, index: int, memo: dict[tuple[int, int], bool]) -> bool:
     key = (id(twig), index)
-    known = memo.get(key)
-    if known is None:
+    existing = memo.get(key)
+    if existing is None:
         element = document.elements[index]
-        known = memo[key] = (
+        existing = memo[key] = (
             twig.label in (WILDCARD, element.label)
             and all(holds(test, element) for test in twig.tests)
             and all(
@@ -99,7 +99,7 @@ def _matches_at(twig: Twig, document: Document, index: int, memo: dict[tuple[int
                 for branch in twig.branches
             )
         )
-    return known
+    return existing
 
 
 @lru_cache(maxsize=1 << 16)
@@ -173,9 +173,9 @@ def _contradict(one: Twig, other: Twig) -> bool:
     """Whether the roots of both, on child edges with one name, demand different values of one attribute."""
     if one.descendant or other.descendant or one.label != other.label:
         return False
-    wanted = {test.name: test.constant for test in one.tests if test.what == "attribute" and test.operator == "="}
+    requested = {test.name: test.constant for test in one.tests if test.what == "attribute" and test.operator == "="}
     return any(
-        test.what == "attribute" and test.operator == "=" and wanted.get(test.name, test.constant) != test.constant
+        test.what == "attribute" and test.operator == "=" and requested.get(test.name, test.constant) != test.constant
         for test in other.tests
     )
 

@@ -58,8 +58,8 @@ class Lexicon:
         """It with more names."""
         return Lexicon(self.names + names, self.id, len(self.names))
 
-    def teaching(self, is_known: bool) -> LexiconUpdate:
+    def update(self, has_base: bool) -> LexiconUpdate:
         """What a neighbour is to be taught, who knows the one that it has grown from, or not."""
-        if is_known:
+        if has_base:
             return LexiconUpdate(self.id, self.base, self.names[self.base_size :])
         return LexiconUpdate(self.id, None, self.names)

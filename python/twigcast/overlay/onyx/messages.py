@@ -70,7 +70,7 @@ class OverlayMessage(NamedTuple):
         form: Name of the wire format; `text` unless negotiated otherwise.
         path: The brokers it has passed, the root first; to see loops, and to tell its way.
         published: Time of acceptance at the root, in seconds.
-        reduced: The part of the message that the body is (see `parts`); empty: the whole.
+        reduced: The part of the message that the body is (see `projection_text`); empty: the whole.
         lexicon: The dictionary that the body was written with, where it was; learnt on the link, and no part of it.
     """
 
@@ -168,18 +168,18 @@ class RoutingDelta(NamedTuple):
 
     Attributes:
         version: Counts from 0 on a link, 0 being the whole table; a number left out means to begin again.
-        wanted: Disjuncts and, for each, the roots for whose messages it holds (all: `EVERYWHERE`).
+        query: Disjuncts and, for each, the roots for whose messages it holds (all: `EVERYWHERE`).
         unwanted: Disjuncts no longer wanted for any root.
     """
 
     version: int
-    wanted: tuple[tuple[Disjunct, frozenset[Root] | str], ...]
+    interests: tuple[tuple[Disjunct, frozenset[Root] | str], ...]
     unwanted: tuple[Disjunct, ...]
 
     def size_bytes(self) -> int:
         """Texts of the paths and the roots' numbers."""
         size = HEADER_BYTES + 4
-        for disjunct, roots in self.wanted:
+        for disjunct, roots in self.interests:
             size += sum(len(path.text) + 2 for path in disjunct.paths) + 8 * (
                 1 if isinstance(roots, str) else len(roots)
             )
@@ -191,7 +191,7 @@ class SetProjection(NamedTuple):
     """To a neighbour: what the sender takes of the messages that it wants from it; all of it, in place of the last one.
 
     Attributes:
-        parts: By scope, the text of a part (see `parts`); empty: the whole.
+        parts: By scope, the text of a part (see `projection_text`); empty: the whole.
         rest: Whether of all other scopes the whole may be wanted; otherwise nothing is.
     """
 
@@ -251,27 +251,27 @@ class Attached(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class Recover(NamedTuple):
-    """Up the tree to `root`: the messages above `after` up to `upto` that `wanted` asks for.
+    """Up the tree to `root`: the messages above `after` up to `upto` that `query` asks for.
 
     Attributes:
-        way: The brokers passed, the asker first: the answer goes back along it.
+        route: The brokers passed, the asker first: the answer goes back along it.
     """
 
     root: Root
     after: int
     upto: int
-    wanted: RoutingQuery
-    way: tuple[Address, ...]
+    query: RoutingQuery
+    route: tuple[Address, ...]
 
     def size_bytes(self) -> int:
         """Texts and numbers."""
-        paths = sum(len(path.text) + 2 for disjunct in self.wanted for path in disjunct.paths)
-        return HEADER_BYTES + 24 + paths + 8 * len(self.way)
+        paths = sum(len(path.text) + 2 for disjunct in self.query for path in disjunct.paths)
+        return HEADER_BYTES + 24 + paths + 8 * len(self.route)
 
 
 @carries(Traffic.DATA)
 class Recovered(NamedTuple):
-    """Answer to `Recover`: one span, passed back along `way` (the rest of it, the asker last).
+    """Answer to `Recover`: one span, passed back along `route` (the rest of it, the asker last).
 
     Attributes:
         lost: The root no longer has these messages; nothing is known of them any more.
@@ -280,13 +280,13 @@ class Recovered(NamedTuple):
     """
 
     span: Span
-    way: tuple[Address, ...]
+    route: tuple[Address, ...]
     lost: bool = False
     pauses: bool = False
 
     def size_bytes(self) -> int:
         """The span and the way."""
-        return self.span.size_bytes() + 8 * len(self.way)
+        return self.span.size_bytes() + 8 * len(self.route)
 
 
 @carries(Traffic.CONTROL)

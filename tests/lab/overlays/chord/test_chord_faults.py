@@ -52,8 +52,8 @@ def publications(seed: int, start: float, nodes: list[int]) -> list[Step]:
 def owners_in_a_row(settings: ChordSettings, nodes: int, count: int) -> list[int]:
     """The owner of the start state and those after it."""
     peers = sorted(build_ring(settings, nodes), key=lambda peer: peer.ref.identifier)
-    place = peers[0].identifier("start")
-    first = next((n for n, peer in enumerate(peers) if peer.ref.identifier >= place), 0)
+    position = peers[0].identifier("start")
+    first = next((n for n, peer in enumerate(peers) if peer.ref.identifier >= position), 0)
     return [peers[(first + step) % nodes].address for step in range(count)]
 
 
@@ -257,7 +257,7 @@ def test_withdrawn_queries_leave_no_states_behind() -> None:
         simulator.command(number % 9, indexing.unsubscribe, str(number))
     simulator.run()
     assert {key for peer in peers for key in peer.store.states} == {"start"}
-    assert all(peer.wishes == {} for peer in peers)
+    assert all(peer.requests == {} for peer in peers)
 
 
 @pytest.mark.parametrize(

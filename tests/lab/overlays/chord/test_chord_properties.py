@@ -72,8 +72,10 @@ def test_rings_parted_by_a_partition_join_again(seed: int) -> None:
     shape = dataclasses.replace(SHAPE, joins=0, leaves=0, crashes=0, partitions=1, withdrawals=0)
     trace = random_trace(seed, shape, random_queries(seed, 15), random_messages(seed, 10))
     after = max(step.time for step in trace) + 1500
-    late = [Step(after + 20 * n, "publish", n % shape.nodes, m) for n, m in enumerate(random_messages(seed, 8, "late"))]
-    trace += late
+    delayed = [
+        Step(after + 20 * n, "publish", n % shape.nodes, m) for n, m in enumerate(random_messages(seed, 8, "late"))
+    ]
+    trace += delayed
     result = start_run(trace, shape.nodes, ROBUST, NetworkFaults(0.5, 1.5), seed)
     result.run(settle=1000)
     parted = [step.time for step in trace if step.what in ("partition", "heal")]

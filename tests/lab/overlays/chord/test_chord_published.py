@@ -37,17 +37,17 @@ QUERIES = {
 MESSAGE = b"<a><b><c/></b><b/></a>"
 
 
-def look_up(peer: Peer, place: int) -> None:
-    peer.route(KeyRoutedMessage(place, FindSuccessor(-2), peer.address))
+def look_up(peer: Peer, position: int) -> None:
+    peer.route(KeyRoutedMessage(position, FindSuccessor(-2), peer.address))
 
 
 class Network:
     """The six peers, with the four queries indexed by peer 3."""
 
-    def __init__(self, levels: int = 0, places: list[int] | None = None) -> None:
+    def __init__(self, levels: int = 0, positions: list[int] | None = None) -> None:
         self.items: list[Any] = []
         self.settings = ChordSettings(bits=6, fragment_levels=levels, observe=True)
-        self.peers = build_ring(self.settings, len(places or PLACES), places or PLACES)
+        self.peers = build_ring(self.settings, len(positions or PLACES), positions or PLACES)
         self.simulator = Simulator(journal=Journal(), on_delivery=lambda time, node, item: self.items.append(item))
         for peer in self.peers:
             self.simulator.add(peer)
@@ -77,8 +77,8 @@ class Network:
         self.simulator.command(0, how, document)
         self.simulator.run()
 
-    def at(self, place: int) -> Peer:
-        return next(peer for peer in self.peers if peer.ref.identifier == place)
+    def at(self, position: int) -> Peer:
+        return next(peer for peer in self.peers if peer.ref.identifier == position)
 
     def received(self, kind: str) -> int:
         """Logical messages of a kind that arrived where they were meant to."""
@@ -99,7 +99,7 @@ def test_finger_tables() -> None:
     for peer in Network().peers:
         expected = FINGERS[peer.ref.identifier]
         assert [ref.identifier for ref in peer.table.fingers] == sorted(
-            set(expected), key=lambda place: (place - peer.ref.identifier) % 64
+            set(expected), key=lambda position: (position - peer.ref.identifier) % 64
         )
 
 
@@ -191,11 +191,11 @@ def test_lookup_takes_half_the_logarithm(peers: int) -> None:
         simulator.add(peer)
     original = Peer.handlers[SuccessorReply]
     try:
-        Peer.handlers[SuccessorReply] = lambda peer, sender, found: hops.append(found.hops)
+        Peer.handlers[SuccessorReply] = lambda peer, sender, result: hops.append(result.hops)
         for number in range(400):
             origin = ring[number * 7 % peers]
-            place = identifier_of_key(f"place {number}", 160)
-            simulator.command(origin.address, look_up, place)
+            position = identifier_of_key(f"place {number}", 160)
+            simulator.command(origin.address, look_up, position)
         simulator.run()
     finally:
         Peer.handlers[SuccessorReply] = original

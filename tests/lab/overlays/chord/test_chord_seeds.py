@@ -86,8 +86,8 @@ def play_partition(seed: int) -> Violations:
     shape = dataclasses.replace(SHAPE, nodes=4 + seed % 5, joins=0, leaves=0, crashes=0, partitions=1, withdrawals=0)
     trace = random_trace(seed, shape, random_queries(seed, 8), random_messages(seed, 6))
     after = max(step.time for step in trace) + 700
-    late = random_messages(seed, 4, "late")
-    trace += [Step(after + 20 * number, "publish", number % shape.nodes, item) for number, item in enumerate(late)]
+    delayed = random_messages(seed, 4, "late")
+    trace += [Step(after + 20 * number, "publish", number % shape.nodes, item) for number, item in enumerate(delayed)]
     result = start_run(trace, shape.nodes, ROBUST, JITTER, seed)
     result.run(settle=ROUND * ROUNDS)
     cut = next(step.time for step in trace if step.what == "partition")

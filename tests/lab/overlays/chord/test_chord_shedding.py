@@ -119,7 +119,7 @@ def test_results_equal_the_engines(seed: int) -> None:
         ring.items.clear()
         ring.simulator.command(seed, publication.publish, document)
         ring.simulator.run()
-        found = sorted(item.key for _, item in ring.items if isinstance(item, Notification))
-        assert found == sorted(map(str, subscriptions.match(source(document.name)).keys))
-        matched += len(found)
+        results = sorted(item.key for _, item in ring.items if isinstance(item, Notification))
+        assert results == sorted(map(str, subscriptions.match(source(document.name)).keys))
+        matched += len(results)
     assert matched > 30

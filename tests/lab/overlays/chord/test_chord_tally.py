@@ -64,8 +64,8 @@ def test_tally_equals_simulation(hosts: int, virtual_nodes: int) -> None:
     queries = plain(hosts, 60)
     simulated = Simulated(hosts, virtual_nodes, queries)
     automaton = automaton_of(queries)
-    places = RingPositions(hosts, virtual_nodes)
-    network = Network(automaton, places)
+    positions = RingPositions(hosts, virtual_nodes)
+    network = Network(automaton, positions)
     generator = random.Random(hosts)
     states = [state for peer in simulated.peers for state in peer.store.states.values()]
     assert len(states) == len(automaton)
@@ -81,7 +81,7 @@ def test_tally_equals_simulation(hosts: int, virtual_nodes: int) -> None:
         items = simulated.publish(publisher, document, publication.publish)
         visits = [item for item in items if isinstance(item, Visited)]
         network.load[:] = 0
-        tally = network.publish(document, places.index_of[publisher])
+        tally = network.publish(document, positions.index_of[publisher])
         assert tally.messages == len(visits)
         assert tally.hops == simulated.simulator.counters.messages[RecExpand] - before
         assert tally.latency_steps == max(visit.steps for visit in visits)
@@ -103,7 +103,7 @@ def test_tally_of_the_iterative_method(hosts: int) -> None:
         publisher = number % hosts
         items = simulated.publish(publisher, document, iterative.publish_iteratively)
         (visit,) = [item for item in items if isinstance(item, Visited)]
-        tally = network.publish_iteratively(document, network.places.index_of[publisher])
+        tally = network.publish_iteratively(document, network.positions.index_of[publisher])
         assert tally.messages == 2 * sum(peer.filtering_load for peer in simulated.peers)
         assert tally.latency_steps == 2 * visit.steps
         assert tally.latency_hops == visit.hops
@@ -125,23 +125,23 @@ def check_parts(queries: list[Path], cut: int, parts: int, seed: int) -> None:
     """What is tallied in parts adds up to the tally of the whole."""
     whole = EncodedPaths(linear_parts(query)[0].labels for query in queries)
     documents = random_messages(seed, 20, f"parts {len(queries)}")
-    places = RingPositions(23, 2)
-    publishers = [number * 5 % len(places) for number in range(len(documents))]
-    network = Network(Automaton(whole), places)
+    positions = RingPositions(23, 2)
+    publishers = [number * 5 % len(positions) for number in range(len(documents))]
+    network = Network(Automaton(whole), positions)
     expected = network.publish_all(documents, publishers)
-    how = Cut(cut, places, documents, publishers)
+    how = Cut(cut, positions, documents, publishers)
     tallies, beginnings = [], []
     for _, chosen in part_paths(whole.rows, cut, parts):
         rows = whole.rows[chosen]
         beginnings.append(trunk_rows(rows, cut))
         tallies.append(how.part(whole.with_rows(rows)))
     tallies.append(how.trunk(whole.with_rows(np.concatenate(beginnings))))
-    found = total(tallies)
-    assert found.messages == expected
-    assert found.load == pytest.approx(network.load)
-    assert (found.transitions.tolist(), found.stored.tolist()) == network.storage()
-    assert (found.states, found.queries) == (len(network.automaton), len(queries))
-    assert found.walked == network.automaton.walked
+    result = total(tallies)
+    assert result.messages == expected
+    assert result.load == pytest.approx(network.load)
+    assert (result.transitions.tolist(), result.stored.tolist()) == network.storage()
+    assert (result.states, result.queries) == (len(network.automaton), len(queries))
+    assert result.walked == network.automaton.walked
     if 0 < cut < 5:
         assert sum(tally.matched for tally in tallies[-1].messages) < sum(tally.matched for tally in expected)
 

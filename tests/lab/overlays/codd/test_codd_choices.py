@@ -123,9 +123,9 @@ def test_the_broker_tree_counts_what_servers_do_not_want() -> None:
     for server in range(servers):
         below, waiting = set(), [server]
         while waiting:
-            place = waiting.pop()
-            below |= asked[place]
-            waiting.extend(child for child in range(4 * place + 1, 4 * place + 5) if child < servers)
+            position = waiting.pop()
+            below |= asked[position]
+            waiting.extend(child for child in range(4 * position + 1, 4 * position + 5) if child < servers)
         received = [item for item in items if any(model.satisfied(item) >> query & 1 for query in below)]
         spurious = [item for item in received if not model.satisfied(item) >> queries[server] & 1]
         assert (tree.received[server], tree.spurious[server]) == (len(received), len(spurious))

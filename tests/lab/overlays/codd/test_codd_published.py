@@ -81,8 +81,8 @@ def test_the_summary_never_misses_a_document(seed: int) -> None:
     documents = random_messages(seed, 30, "sum")
     summary = summary_of([Item(number, document) for number, document in enumerate(documents, 1)])
     for query in random_queries(seed, 40):
-        found = set(summary.documents([twig_of(query)]))
-        assert found >= {number for number, document in enumerate(documents, 1) if matches(query, document)}
+        result = set(summary.documents([twig_of(query)]))
+        assert result >= {number for number, document in enumerate(documents, 1) if matches(query, document)}
 
 
 def test_the_summary_is_bounded_by_its_window() -> None:
@@ -197,10 +197,10 @@ def test_planned_interests_are_the_same_stream() -> None:
 
 
 def test_a_query_asked_for_and_withdrawn_at_once_is_not_announced() -> None:
-    found = AggregateFilter(InterestModel(InterestShape(4)), 0)
-    found.change([1], [])
-    assert found.change([2], [2]) == (frozenset(), frozenset())
-    assert found.announced == {1}
+    result = AggregateFilter(InterestModel(InterestShape(4)), 0)
+    result.change([1], [])
+    assert result.change([2], [2]) == (frozenset(), frozenset())
+    assert result.announced == {1}
 
 
 def test_reorganisation_halves_the_overhead() -> None:
@@ -212,12 +212,12 @@ def test_reorganisation_halves_the_overhead() -> None:
 
 def test_leaves_have_no_overhead_and_depth_is_logarithmic() -> None:
     run = grown(300, 200, fan_out=6)
-    found = depths(run)
-    assert len(found) == 300
-    assert sum(found.values()) / 300 < 6
+    results = depths(run)
+    assert len(results) == 300
+    assert sum(results.values()) / 300 < 6
     assert all(node.overhead() == 0 for node in run.nodes if not node.children and node.received_count < 0.5)
     adds = run.simulator.counters.messages[Add]
-    assert adds <= 300 * max(found.values())
+    assert adds <= 300 * max(results.values())
 
 
 def test_a_high_threshold_and_a_high_delta_mean_fewer_moves() -> None:

@@ -28,7 +28,7 @@ def random_graph(random: Random, count: int, extra: int) -> dict[int, set[int]]:
 
 def trees_of(graph: dict[int, set[int]]) -> dict[int, dict[int, int]]:
     """By root: the parent of each node that can be reached. Breadth first; ties differ from root to root."""
-    found = {}
+    results = {}
     for root in graph:
         parent: dict[int, int] = {}
         seen, queue = {root}, deque([root])
@@ -39,8 +39,8 @@ def trees_of(graph: dict[int, set[int]]) -> dict[int, dict[int, int]]:
                     seen.add(other)
                     parent[other] = node
                     queue.append(other)
-        found[root] = parent
-    return found
+        results[root] = parent
+    return results
 
 
 class Network:

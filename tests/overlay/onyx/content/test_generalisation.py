@@ -33,20 +33,20 @@ def holds(disjunct: Disjunct, tree: etree._ElementTree) -> bool:
 
 
 def test_each_way_to_widen_is_implied() -> None:
-    found = 0
+    result = 0
     for number in range(ROUNDS):
         seed = SEED + number
         generator = Generator(random.Random(seed))
         disjuncts = {d for _ in range(15) for d in mapped(generator.query())}
         pairs = [(narrow, wide) for narrow in disjuncts for wide in wider(narrow)]
-        found += len(pairs)
+        result += len(pairs)
         for _ in range(4):
             message = generator.message()
             tree = etree.ElementTree(etree.fromstring(message.encode()))
             truth = {d: holds(d, tree) for pair in pairs for d in pair}
             for narrow, wide in pairs:
                 assert truth[wide] or not truth[narrow], f"seed {seed}: {narrow} => {wide}\n{message}"
-    assert found > 50 * ROUNDS
+    assert result > 50 * ROUNDS
 
 
 @pytest.mark.parametrize("measured", [False, True])

@@ -158,7 +158,7 @@ def test_what_is_implied_is_not_sent_upwards() -> None:
     assert table.unsubscribe("wide")
     narrower = table.delta(2)
     assert narrower is not None
-    assert dict(narrower.wanted) == {only("/a[@x][@y = 1]"): EVERYWHERE, only("//a[@x]/b"): EVERYWHERE}
+    assert dict(narrower.interests) == {only("/a[@x][@y = 1]"): EVERYWHERE, only("//a[@x]/b"): EVERYWHERE}
     assert narrower.unwanted == (only("//a[@x]"),)
     assert narrower.version == 2
 
@@ -167,10 +167,10 @@ def test_roots_follow_the_trees() -> None:
     table = chain()
     assert table.apply(1, RoutingDelta(0, ((only("/a"), frozenset({9, 1})), (only("/b"), frozenset({2}))), ()))
     # Of the roots behind 2, which are 2 and 9, the one below wants /a for 9 and /b for 2.
-    assert table.wanted_from(2) == {only("/a"): frozenset({9}), only("/b"): frozenset({2})}
-    assert table.wanted_from(1) == {}
+    assert table.interests_from(2) == {only("/a"): frozenset({9}), only("/b"): frozenset({2})}
+    assert table.interests_from(1) == {}
     assert table.apply(1, RoutingDelta(1, ((only("/a"), frozenset({9, 1, 2})),), (only("/b"),)))
-    assert table.wanted_from(2) == {only("/a"): EVERYWHERE}
+    assert table.interests_from(2) == {only("/a"): EVERYWHERE}
     assert table.route(b"<a/>", "", 9, [1]) == {1}
     assert table.route(b"<a/>", "", 7, [1]) == frozenset()
     assert table.route(b"<b/>", "", 2, [1]) == frozenset()
@@ -203,14 +203,14 @@ def test_after_begin_again_everything_is_told() -> None:
 
 def test_scopes_are_kept_apart() -> None:
     table = RoutingTable()
-    wanted = [(disjunct, EVERYWHERE) for scope in ("x", "y") for disjunct in routing_query("/a", scope=scope)]
-    assert table.apply(1, RoutingDelta(0, (wanted[0],), ()))
-    assert table.apply(2, RoutingDelta(0, (wanted[1], *((d, EVERYWHERE) for d in everything("x"))), ()))
+    requested = [(disjunct, EVERYWHERE) for scope in ("x", "y") for disjunct in routing_query("/a", scope=scope)]
+    assert table.apply(1, RoutingDelta(0, (requested[0],), ()))
+    assert table.apply(2, RoutingDelta(0, (requested[1], *((d, EVERYWHERE) for d in everything("x"))), ()))
     assert table.route(b"<a/>", "x", 0, [1, 2]) == {1, 2}
     assert table.route(b"<b/>", "x", 0, [1, 2]) == {2}
     assert table.route(b"<a/>", "y", 0, [1, 2]) == {2}
     assert table.route(b"<a/>", "", 0, [1, 2]) == frozenset()
-    assert table.holding(b"<a/>", "x", 0) == {1: [wanted[0][0]], 2: list(everything("x"))}
+    assert table.holding(b"<a/>", "x", 0) == {1: [requested[0][0]], 2: list(everything("x"))}
 
 
 def test_more_neighbours_than_one_pass_can_tell_apart() -> None:
@@ -246,8 +246,8 @@ def test_messages_as_element_streams() -> None:
         generator = Generator(rng)
         table = RoutingTable()
         for neighbour in range(8):
-            wanted = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
-            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in wanted), ()))
+            requested = {d for _ in range(3) for d in mapped(draw_query(generator, rng))}
+            assert table.apply(neighbour, RoutingDelta(0, tuple((d, EVERYWHERE) for d in requested), ()))
         for _ in range(10):
             message = generator.message().encode()
             stream = _core.ParsedMessage.from_text(message).stream()

@@ -113,7 +113,7 @@ def result(text: str, xml: bytes | None) -> bytes | None:
     if xml is None:
         return None
     subscriptions = SubscriptionSet(namespaces=NAMESPACES)
-    refused = subscriptions.add_many([("q", text)])
+    refused = subscriptions.add_many([("q", text)]).refused
     assert not refused, refused[0].error
     deliveries = list(subscriptions.deliver(xml))
     return canonical(deliveries[0].payload) if deliveries else None
@@ -157,13 +157,13 @@ def test_results_are_the_same_over_several_hops() -> None:
             plan.apply(neighbour, common(wish_of(text) for text in texts))
         for text in own:
             plan.set_local(text, wish_of(text))
-        wish = plan.wish_to(9)
-        assert wish is not None
+        interest = plan.request_to(9)
+        assert interest is not None
         for _ in range(4):
             xml = message(rng)
-            arrived = Transformation(wish.queries()).run(xml)
+            arrived = Transformation(interest.queries()).run(xml)
             for neighbour, texts in below.items():
-                sent = after(plan.towards(neighbour, wish), arrived)
+                sent = after(plan.towards(neighbour, interest), arrived)
                 whole = after(plan.towards(neighbour), xml)
                 for text in texts:
                     expected = result(text, xml)
@@ -178,8 +178,8 @@ def wish_of(text: str) -> ProjectionRequest | None:
     return None if part is None else ProjectionRequest(part)
 
 
-def after(wish: ProjectionRequest | None, xml: bytes | None) -> bytes | None:
-    return xml if wish is None or xml is None else Transformation(wish.queries()).run(xml)
+def after(interest: ProjectionRequest | None, xml: bytes | None) -> bytes | None:
+    return xml if interest is None or xml is None else Transformation(interest.queries()).run(xml)
 
 
 def steps() -> list[TransformationStep]:
@@ -196,21 +196,23 @@ def test_restructuring_done_early_and_the_rest_later_is_the_whole() -> None:
     for number in range(ROUNDS):
         seed = SEED + number
         rng = random.Random(seed)
-        wishes = []
+        interests = []
         for _ in range(rng.randint(1, 3)):
             part = part_of(f"for $i in /p:batch/group/p:item where {condition(rng)} return $i", NAMESPACES)
             assert part is not None
-            wishes.append(ProjectionRequest(part, tuple(steps()[: rng.randint(0, 4)])))
-        early = common(wishes)
+            interests.append(ProjectionRequest(part, tuple(steps()[: rng.randint(0, 4)])))
+        early = common(interests)
         assert early is not None
         shared += len(early.steps)
         for _ in range(4):
             xml = message(rng)
             arrived = Transformation(early.queries()).run(xml)
-            for wish in wishes:
-                expected = Transformation(wish.queries()).run(xml)
-                got = after(remainder(wish, early), arrived)
-                assert (got and canonical(got)) == (expected and canonical(expected)), f"seed {seed}\n{wish}\n{xml!r}"
+            for interest in interests:
+                expected = Transformation(interest.queries()).run(xml)
+                got = after(remainder(interest, early), arrived)
+                assert (got and canonical(got)) == (expected and canonical(expected)), (
+                    f"seed {seed}\n{interest}\n{xml!r}"
+                )
     assert shared > ROUNDS / 10
 
 
@@ -297,15 +299,15 @@ def test_no_projection_where_somebody_needs_everything_or_something_else() -> No
     assert common_part([]) is None
     plan = TransformationPlan()
     plan.apply(1, ProjectionRequest(one))
-    assert plan.wish_to(2) == ProjectionRequest(one)
+    assert plan.request_to(2) == ProjectionRequest(one)
     plan.set_local("whole", None)
-    assert plan.wish_to(2) is None
+    assert plan.request_to(2) is None
     assert plan.towards(1) == ProjectionRequest(one)
     plan.remove_local("whole")
-    assert plan.wish_to(2) == ProjectionRequest(one)
+    assert plan.request_to(2) == ProjectionRequest(one)
     assert plan.towards(1, ProjectionRequest(one)) is None
     plan.forget(1)
-    assert plan.wish_to(2) is None
+    assert plan.request_to(2) is None
 
 
 def names(*local: str) -> frozenset[NameTest]:
@@ -327,8 +329,8 @@ def test_what_a_part_covers() -> None:
     assert not covers(Projection(base, ALWAYS, names("a")), narrow)
 
 
-def every(wishes: Iterable[ProjectionRequest]) -> ProjectionRequest | None:
-    return common(wishes)
+def every(interests: Iterable[ProjectionRequest]) -> ProjectionRequest | None:
+    return common(interests)
 
 
 def test_a_step_that_changes_what_is_looked_at_stays_behind() -> None:

@@ -88,9 +88,9 @@ class Bytes:
     def number(self) -> int:
         """A number of at most 64 bits in at most ten bytes."""
         value = 0
-        for place in range(10):
+        for position in range(10):
             (byte,) = self.take(1)
-            value += (byte % 128) << (7 * place)
+            value += (byte % 128) << (7 * position)
             if byte < 128:
                 if value >= 1 << 64:
                     raise RefusedBytes
@@ -153,7 +153,7 @@ def read_frames(data: bytes) -> list[tuple[int, bytes]]:
     """
     if len(data) < 5 or data[0] != 1 or zlib.crc32(data[5:]) != int.from_bytes(data[1:5], "big"):
         raise RefusedBytes
-    left, found = Bytes(data[5:]), []
+    left, results = Bytes(data[5:]), []
     while left.data:
-        found.append((left.number(), left.take(left.number())))
-    return found
+        results.append((left.number(), left.take(left.number())))
+    return results

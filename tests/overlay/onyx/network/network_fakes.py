@@ -114,10 +114,10 @@ async def until(condition: Callable[[], object], seconds: float = 40.0) -> None:
 
 def certificates(folder: Path, name: str, authority: trustme.CA, *, names: Sequence[str] | None = None) -> Certificates:
     """Files for one broker."""
-    made = authority.issue_cert(*(names or [name, "127.0.0.1"]))
+    created = authority.issue_cert(*(names or [name, "127.0.0.1"]))
     files = Certificates(folder / f"{name}.pem", folder / f"{name}.key", folder / f"{name}-authority.pem")
-    made.private_key_pem.write_to_path(files.key)
-    for blob in made.cert_chain_pems:
+    created.private_key_pem.write_to_path(files.key)
+    for blob in created.cert_chain_pems:
         blob.write_to_path(files.certificate, append=True)
     authority.cert_pem.write_to_path(files.authority)
     return files

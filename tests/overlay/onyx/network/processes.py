@@ -31,20 +31,20 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def wait(condition: Callable[[], object], seconds: float = 20.0, told: Callable[[], object] = lambda: "") -> None:
+def wait(condition: Callable[[], object], seconds: float = 20.0, reported: Callable[[], object] = lambda: "") -> None:
     """Wait for a condition; an error of the network is as good as no.
 
     Args:
         condition: What is waited for.
         seconds: What it may take on a machine that has nothing else to do.
-        told: What is told if it does not come about.
+        reported: What is told if it does not come about.
     """
     deadline = time.monotonic() + PATIENCE * seconds
     while True:
         with suppress(httpx2.HTTPError):
             if condition():
                 return
-        assert time.monotonic() < deadline, f"it did not come about in time: {told()}"
+        assert time.monotonic() < deadline, f"it did not come about in time: {reported()}"
         time.sleep(0.02)
 
 
@@ -171,14 +171,14 @@ class BrokerProcess:
 
     def take(self, key: str) -> list[str]:
         """All that a subscription has pending, acknowledged: the ids of the messages."""
-        found: list[str] = []
+        results: list[str] = []
         while True:
             answer = self.ask("GET", "/deliveries", params={"subscriber": key, "limit": 1_000, "bodies": False})
             assert answer.status_code == 200, answer.text
             deliveries = answer.json()["deliveries"]
             if not deliveries:
-                return found
-            found += [one["message"] for one in deliveries]
+                return results
+            results += [one["message"] for one in deliveries]
             ids = [one["id"] for one in deliveries]
             done = self.ask("POST", "/deliveries/ack", json={"subscriber": key, "ids": ids})
             assert done.status_code == 204, done.text
@@ -187,8 +187,8 @@ class BrokerProcess:
         """The overlay as it sees it."""
         answer = self.ask("GET", "/overlay")
         assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        result: dict[str, Any] = answer.json()
+        return result
 
     def is_linked(self, *names: str) -> bool:
         """Whether it is linked with just these."""

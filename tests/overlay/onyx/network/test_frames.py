@@ -80,13 +80,13 @@ ANY = st.one_of(
 
 
 def test_each_message_of_the_protocol_goes_over_the_wire() -> None:
-    known = {
+    existing = {
         kind
         for _, kind in inspect.getmembers(model, inspect.isclass)
         if hasattr(kind, "traffic") and kind.__module__ == model.__name__
     }
-    assert len(known) >= 8
-    assert known <= frames.CODECS.keys()
+    assert len(existing) >= 8
+    assert existing <= frames.CODECS.keys()
     kinds = [codec.kind for codec in frames.CODECS.values()]
     assert len(set(kinds)) == len(kinds)
 
@@ -101,9 +101,9 @@ def test_a_packet_that_is_cut_off_or_damaged_is_refused(sent: list[Any], data: s
     whole = packets.packet(map(packets.frame, sent))
     with pytest.raises(FrameError):
         packets.read_packet(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    place, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
+    position, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
     damaged = bytearray(whole)
-    damaged[place] ^= 1 << bit
+    damaged[position] ^= 1 << bit
     with pytest.raises(FrameError):
         packets.read_packet(bytes(damaged))
 
@@ -236,8 +236,8 @@ def test_primitives(whole: int, real: float) -> None:
 def test_a_delta_names_each_path_once() -> None:
     shared = [model.LinearPath(f"/feed/item/field{n}[. = 'a value of some length']") for n in range(10)]
     chance = random.Random(5)
-    wanted = tuple(
+    requested = tuple(
         (model.Disjunct("default", frozenset(chance.sample(shared, 3))), model.EVERYWHERE) for _ in range(1_000)
     )
-    size = len(packets.frame(model.RoutingDelta(0, wanted, ())))
+    size = len(packets.frame(model.RoutingDelta(0, requested, ())))
     assert size < 8_000

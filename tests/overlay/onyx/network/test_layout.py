@@ -70,15 +70,15 @@ def streams() -> dict[str, str]:
 
 
 def test_frames_and_streams_are_those_of_this_version() -> None:
-    told = json.loads(LAYOUT.read_text(encoding="ascii"))
-    assert told["version"] == list(messages.PROTOCOL), "another version: write the layout anew"
-    assert layout() == told["frames"], "frames have changed: raise the major version of model.PROTOCOL"
-    assert streams() == told["streams"], "element streams have changed: raise the major version of model.PROTOCOL"
+    reported = json.loads(LAYOUT.read_text(encoding="ascii"))
+    assert reported["version"] == list(messages.PROTOCOL), "another version: write the layout anew"
+    assert layout() == reported["frames"], "frames have changed: raise the major version of model.PROTOCOL"
+    assert streams() == reported["streams"], "element streams have changed: raise the major version of model.PROTOCOL"
 
 
 def test_streams_are_read() -> None:
-    told = json.loads(LAYOUT.read_text(encoding="ascii"))["streams"]
-    texts = {ParsedMessage.from_stream(bytes.fromhex(stream), NAMES).text() for stream in told.values()}
+    reported = json.loads(LAYOUT.read_text(encoding="ascii"))["streams"]
+    texts = {ParsedMessage.from_stream(bytes.fromhex(stream), NAMES).text() for stream in reported.values()}
     assert texts == {b'<a xmlns="urn:x" xmlns:p="urn:y" y="1" p:q="2"><b>t</b><!--c--><b y="&amp;"/><?p i?></a>'}
 
 

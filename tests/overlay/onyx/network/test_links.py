@@ -254,9 +254,9 @@ async def say(port: int | None, *said: bytes) -> list[Any]:
     answers: list[Any] = []
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call = channel.stream_stream(streams.PATH, streams.same, streams.same)()
-        for place in range(len(said) + 100):
-            if place < len(said):
-                await call.write(said[place])
+        for position in range(len(said) + 100):
+            if position < len(said):
+                await call.write(said[position])
             answer: object = await asyncio.wait_for(call.read(), 3)
             if not isinstance(answer, bytes):
                 break

@@ -24,6 +24,8 @@ from twigcast.overlay.onyx.messages import PROTOCOL, StoredReport
 from twigcast.overlay.onyx.network.greeting import Ready
 from twigcast.overlay.onyx.network.tls import Target
 
+pytestmark = pytest.mark.slow
+
 REGISTRY = ["overlay_registry=north,middle,south"]
 
 
@@ -47,8 +49,8 @@ def test_in_a_ring_everything_arrives_once_and_goes_round_a_broker_that_dies(tmp
         for broker in brokers:
             assert sorted(wait_for(broker, "all", ids(*range(40)))) == sorted(ids(*range(40)))
         # Whichever way north's messages take to south, one of the two between them dies.
-        way = south.ask("GET", "/overlay/messages/1").json()["passed"]
-        between = next(broker for broker in brokers if broker.name == (way[1] if len(way) == 3 else "east"))
+        route = south.ask("GET", "/overlay/messages/1").json()["passed"]
+        between = next(broker for broker in brokers if broker.name == (route[1] if len(route) == 3 else "east"))
         between.kill()
         others = [broker for broker in brokers if broker is not between]
         for number in range(40, 70):
@@ -71,14 +73,14 @@ def register(broker: BrokerProcess, name: str, key: str | None = None, **more: A
 
 def leading(holders: list[BrokerProcess]) -> BrokerProcess:
     """The one that leads, once one does."""
-    found: list[BrokerProcess] = []
+    results: list[BrokerProcess] = []
 
     def one_leads() -> bool:
-        found[:] = [broker for broker in holders if broker.overlay()["registry"]["role"] == "leader"]
-        return bool(found)
+        results[:] = [broker for broker in holders if broker.overlay()["registry"]["role"] == "leader"]
+        return bool(results)
 
     wait(one_leads)
-    return found[0]
+    return results[0]
 
 
 def test_registered_sources_outlive_kills_of_those_that_hold_the_registry(
@@ -167,9 +169,9 @@ def test_strange_peers_are_refused_and_named_while_messages_flow(
                 await until(lambda: node.count("up"))
                 for number in range(20):
                     await asyncio.to_thread(publish, north, number)
-                found: dict[str, int] = {}
-                while "clock" not in found:
-                    found = (await asyncio.to_thread(north.overlay))["trouble_counts"]
+                results: dict[str, int] = {}
+                while "clock" not in results:
+                    results = (await asyncio.to_thread(north.overlay))["trouble_counts"]
                     await asyncio.sleep(0.1)
             monkeypatch.undo()
 
@@ -250,13 +252,13 @@ def triangle() -> Iterator[Triangle]:
         pytest.skip("network namespaces are made by root only")
     if shutil.which("ip") is None:
         pytest.skip("there is no program ip (iproute2)")
-    made = Triangle()
+    created = Triangle()
     try:
-        if (wrong := made.lay()) is not None:
+        if (wrong := created.lay()) is not None:
             pytest.skip(f"no network namespaces can be joined here: {wrong}")
-        yield made
+        yield created
     finally:
-        made.remove()
+        created.remove()
 
 
 class Inside(BrokerProcess):

@@ -21,6 +21,8 @@ from tests.overlay.onyx.network.network_fakes import certificates
 from tests.overlay.onyx.network.processes import PATIENCE, BrokerProcess, Proxy, running, wait
 from tests.services.postgresql import PostgresqlServer
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("north", "middle", "south")
 
 
@@ -58,14 +60,16 @@ def wait_joined(brokers: list[BrokerProcess]) -> None:
 
 def wait_for(broker: BrokerProcess, key: str, expected: set[str], seconds: float = 20.0) -> list[str]:
     """Take from a subscription until it had all that was expected; what came."""
-    found: list[str] = []
+    results: list[str] = []
 
     def has_all() -> bool:
-        found.extend(broker.take(key))
-        return expected <= set(found)
+        results.extend(broker.take(key))
+        return expected <= set(results)
 
-    wait(has_all, seconds, lambda: f"{broker.name} misses {sorted(expected - set(found))[:10]}: {broker.log[-1_500:]}")
-    return found
+    wait(
+        has_all, seconds, lambda: f"{broker.name} misses {sorted(expected - set(results))[:10]}: {broker.log[-1_500:]}"
+    )
+    return results
 
 
 def publish(broker: BrokerProcess, number: int) -> None:
@@ -88,21 +92,21 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProc
 
 def test_everything_arrives_where_it_is_wanted(joined: list[BrokerProcess]) -> None:
     brokers = north, _, south = joined
-    for place, broker in enumerate(brokers):
-        broker.subscribe("mine", f"//item[@kind = 'k{place}']")
+    for position, broker in enumerate(brokers):
+        broker.subscribe("mine", f"//item[@kind = 'k{position}']")
     south.subscribe("later", "//item[@n >= 100 and @n < 1000]")
     time.sleep(1.0)
     for number in range(120):
         publish(brokers[number % 3], number)
-    for place, broker in enumerate(brokers):
-        expected = ids(*(n for n in range(120) if n % 4 == place))
-        found = wait_for(broker, "mine", expected)
-        assert sorted(found) == sorted(expected)
+    for position, broker in enumerate(brokers):
+        expected = ids(*(n for n in range(120) if n % 4 == position))
+        results = wait_for(broker, "mine", expected)
+        assert sorted(results) == sorted(expected)
     assert sorted(wait_for(south, "later", ids(*range(100, 120)))) == sorted(ids(*range(100, 120)))
     # What nobody on a way wants does not go it.
     assert north.overlay()["unwanted"] == south.overlay()["unwanted"] == 0
-    way = south.ask("GET", "/overlay/messages/1").json()
-    assert way["passed"][-1] == "south"
+    route = south.ask("GET", "/overlay/messages/1").json()
+    assert route["passed"][-1] == "south"
     started = time.monotonic()
     south.subscribe("new", "//unheard-of")
     wait(lambda: north.publish("<unheard-of/>", f"n{time.monotonic()}") and south.take("new"), 5)
@@ -118,11 +122,11 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> Non
     brokers = chain(tmp_path, urls)
     over = threading.Event()
 
-    def load(place: int) -> list[int]:
+    def load(position: int) -> list[int]:
         published: list[int] = []
         while not over.is_set():
-            published.append(place + 3 * len(published))
-            publish(brokers[place], published[-1])
+            published.append(position + 3 * len(published))
+            publish(brokers[position], published[-1])
             time.sleep(0.01)
         return published
 
@@ -132,7 +136,7 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> Non
             broker.subscribe("all", "//item[@kind = 'k0' or @kind = 'k1']")
         time.sleep(1.0)
         with ThreadPoolExecutor(3) as pool:
-            loads = [pool.submit(load, place) for place in range(3)]
+            loads = [pool.submit(load, position) for position in range(3)]
             try:
                 for _ in range(4):
                     time.sleep(chance.uniform(0.3, 1.5))
@@ -149,9 +153,9 @@ def test_nothing_is_lost_by_kills(tmp_path: Path, urls: list[str | None]) -> Non
         expected = ids(*(n for n in published if n % 4 < 2))
         assert len(expected) > 50
         for broker in brokers:
-            found = Counter(wait_for(broker, "all", expected, 30))
-            assert found.keys() == expected
-            assert max(found.values()) == 1
+            results = Counter(wait_for(broker, "all", expected, 30))
+            assert results.keys() == expected
+            assert max(results.values()) == 1
 
 
 def test_a_killed_broker_serves_its_subscribers_again_at_once(joined: list[BrokerProcess]) -> None:
@@ -206,11 +210,11 @@ def test_nothing_is_lost_by_cut_links(tmp_path: Path) -> None:
 @contextmanager
 def proxied(broker: BrokerProcess) -> Iterator[Proxy]:
     """A proxy in front of a broker."""
-    found = Proxy((broker.host, broker.overlay_port))
+    result = Proxy((broker.host, broker.overlay_port))
     try:
-        yield found
+        yield result
     finally:
-        found.close()
+        result.close()
 
 
 def test_a_slow_link_is_broken_off_and_what_it_did_not_take_comes_later(tmp_path: Path) -> None:
@@ -311,9 +315,9 @@ def cable() -> Iterator[str]:
     if shutil.which("ip") is None:
         pytest.skip("there is no program ip (iproute2)")
     name = f"onyx{os.getpid() % 10_000}"
-    made = ip("netns", "add", name)
-    if made.returncode != 0:
-        pytest.skip(f"no network namespace can be made here: {made.stderr.strip()}")
+    created = ip("netns", "add", name)
+    if created.returncode != 0:
+        pytest.skip(f"no network namespace can be made here: {created.stderr.strip()}")
     try:
         for arguments in (
             ("link", "add", f"{name}a", "type", "veth", "peer", "name", f"{name}b", "netns", name),

@@ -71,8 +71,8 @@ def test_the_same_bytes_are_read_and_the_same_refused(fields: bytes, chance: ran
     for _ in range(chance.randint(0, 3)):
         if mutable:
             # At the front there are more lengths than texts.
-            place = chance.randrange(min(len(mutable), chance.choice((8, 40, 1_000))))
-            mutable[place] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            position = chance.randrange(min(len(mutable), chance.choice((8, 40, 1_000))))
+            mutable[position] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
     data = bytes(mutable)
 
     def read() -> Span | None:
@@ -80,20 +80,20 @@ def test_the_same_bytes_are_read_and_the_same_refused(fields: bytes, chance: ran
         return span if at == len(data) else None
 
     expected = outcome(lambda: oracle.read_span(data))
-    found = outcome(read)
+    result = outcome(read)
     if expected is not None and expected.message is not None and math.isnan(expected.message.published):
-        assert found is not None
-        assert math.isnan(found.message.published)
+        assert result is not None
+        assert math.isnan(result.message.published)
         return
-    assert found == expected
+    assert result == expected
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60), st.booleans())
 def test_the_same_packets_are_read_and_the_same_refused(content: bytes, is_summed: bool) -> None:
     data = oracle.packet([content]) if is_summed else content
-    found = outcome(lambda: [(kind, data[start:end]) for kind, start, end in packet_frames(data)])
-    assert found == outcome(lambda: oracle.read_frames(data))
+    result = outcome(lambda: [(kind, data[start:end]) for kind, start, end in packet_frames(data)])
+    assert result == outcome(lambda: oracle.read_frames(data))
 
 
 def test_a_form_that_was_agreed_on_is_put_in_place() -> None:

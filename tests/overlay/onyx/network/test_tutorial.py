@@ -17,6 +17,8 @@ import pytest
 from tests.overlay.onyx.network.processes import free_ports
 from tests.test_docs import FENCE, OPTIONS, Command, commands
 
+pytestmark = pytest.mark.slow
+
 END = "--- the command has ended ---"
 
 
@@ -49,12 +51,12 @@ class Shell:
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\necho; echo '{END}'\n".encode())
         self._process.stdin.flush()
-        found, deadline = b"", time.monotonic() + seconds
-        while not found.rstrip().endswith(END.encode()):
-            assert time.monotonic() < deadline, f"$ {command}\ndoes not end; found:\n{found.decode()}"
+        result, deadline = b"", time.monotonic() + seconds
+        while not result.rstrip().endswith(END.encode()):
+            assert time.monotonic() < deadline, f"$ {command}\ndoes not end; found:\n{result.decode()}"
             if select.select([self._process.stdout], [], [], 0.2)[0]:
-                found += os.read(self._process.stdout.fileno(), 65_536)
-        return found.decode().rstrip().removesuffix(END)
+                result += os.read(self._process.stdout.fileno(), 65_536)
+        return result.decode().rstrip().removesuffix(END)
 
     def close(self) -> None:
         """End it with all that it has started."""
@@ -85,11 +87,11 @@ def shown(repository: Path, page: str, ports: tuple[int, ...]) -> list[Command]:
 def test_the_page_is_right(repository: Path, tmp_path: Path, page: str, ports: tuple[int, ...], least: int) -> None:
     if shutil.which("openssl") is None and "openssl" in (repository / "docs" / page).read_text(encoding="utf-8"):
         pytest.skip("there is no program openssl, with which the page makes certificates")
-    found = shown(repository, page, ports)
-    assert len(found) >= least
+    results = shown(repository, page, ports)
+    assert len(results) >= least
     shell = Shell(tmp_path)
     try:
-        for command in found:
+        for command in results:
             output = shell.run(command.text)
             is_shown = doctest.OutputChecker().check_output(command.output + "\n", output, OPTIONS)
             logs = "".join(path.read_text()[-800:] for path in tmp_path.glob("*.log"))

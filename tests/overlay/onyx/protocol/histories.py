@@ -217,51 +217,53 @@ class History:
         self.done.append(f"{self.network.simulator.now:.3f} {what}")
 
     def open_wishes(self) -> list[Wish]:
-        return [wish for wish in self.wishes if wish.ended is None]
+        return [interest for interest in self.wishes if interest.ended is None]
 
     def _subscribe(self, broker: Address) -> None:
         key, query = self.rng.randrange(4), self.rng.choice(self.queries)
-        for wish in self.open_wishes():
-            if (wish.broker, wish.key) == (broker, key):
-                wish.ended = self.network.simulator.now
-        wish = Wish(broker, key, query, len(self.wishes))
-        self.wishes.append(wish)
+        for interest in self.open_wishes():
+            if (interest.broker, interest.key) == (broker, key):
+                interest.ended = self.network.simulator.now
+        interest = Wish(broker, key, query, len(self.wishes))
+        self.wishes.append(interest)
         self.network.subscribe(broker, key, self.wanted(query), self.part(query))
-        self.network.settle(broker, wish.token)
+        self.network.settle(broker, interest.token)
         self._log(f"subscribe {broker} {key} {query}")
 
-    def unsubscribe(self, wish: Wish) -> None:
-        wish.ended = self.network.simulator.now
-        self.network.unsubscribe(wish.broker, wish.key)
-        self._log(f"unsubscribe {wish.broker} {wish.key}")
+    def unsubscribe(self, interest: Wish) -> None:
+        interest.ended = self.network.simulator.now
+        self.network.unsubscribe(interest.broker, interest.key)
+        self._log(f"unsubscribe {interest.broker} {interest.key}")
 
     # What must hold.
 
     def violations(self) -> list[str]:
-        found = self.unfinished()
-        found += [f"refused by {address}: {refusal}" for address, refusal in self.network.refusals]
-        found += [f"trouble of {address}: {trouble}" for address, trouble in self.network.troubles]
-        found += [f"lost at {address}: {store.lost}" for address, store in self.network.stores.items() if store.lost]
-        for wish in self.open_wishes():
-            settled = self.settled.get(wish.token)
-            store = self.network.stores[wish.broker]
+        results = self.unfinished()
+        results += [f"refused by {address}: {refusal}" for address, refusal in self.network.refusals]
+        results += [f"trouble of {address}: {trouble}" for address, trouble in self.network.troubles]
+        results += [f"lost at {address}: {store.lost}" for address, store in self.network.stores.items() if store.lost]
+        for interest in self.open_wishes():
+            settled = self.settled.get(interest.token)
+            store = self.network.stores[interest.broker]
             for message in self.published:
                 if (
                     settled is not None
                     and settled < message.published
-                    and message.root != wish.broker
+                    and message.root != interest.broker
                     # Of a root that it had never heard of, a broker gets what comes from then on.
-                    and store.known_since.get(message.root, math.inf) < message.published
+                    and store.tracked_since.get(message.root, math.inf) < message.published
                     and (message.root, message.number) not in store.accepted
-                    and self.matches(wish.query, message.body)
+                    and self.matches(interest.query, message.body)
                 ):
-                    found.append(f"number {message.number} of {message.root} never came to {wish.broker}: {wish}")
+                    results.append(
+                        f"number {message.number} of {message.root} never came to {interest.broker}: {interest}"
+                    )
         for address, store in self.network.stores.items():
             own = {(message.root, message.number): message.body for message in self.published}
             for (root, number), message in store.accepted.items():
                 if root == address or not self.is_published(message, own.get((root, number))):
-                    found.append(f"{address} accepted what nobody published: {message}")
-        return found
+                    results.append(f"{address} accepted what nobody published: {message}")
+        return results
 
     def tables(self) -> dict[tuple[Address, Address], object]:
         """What each broker believes that each neighbour wants."""
@@ -280,9 +282,9 @@ def run_history(seed: int) -> list[str]:
 def violations_of(history: History) -> list[str]:
     """The same of any history."""
     history.run()
-    found = history.violations()
-    for wish in history.open_wishes():
-        history.unsubscribe(wish)
+    results = history.violations()
+    for interest in history.open_wishes():
+        history.unsubscribe(interest)
     history.network.run(8.0)
-    found += [f"{at} is left with {table}" for at, table in history.tables().items() if table]
-    return [f"seed {history.seed}: {violation}" for violation in found]
+    results += [f"{at} is left with {table}" for at, table in history.tables().items() if table]
+    return [f"seed {history.seed}: {violation}" for violation in results]

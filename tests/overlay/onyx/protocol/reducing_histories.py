@@ -51,9 +51,9 @@ def draw_batch(rng: random.Random) -> bytes:
 
 @lru_cache(maxsize=64)
 def engine(query: str) -> SubscriptionSet:
-    found = SubscriptionSet()
-    assert not found.add_many([("q", query)])
-    return found
+    result = SubscriptionSet()
+    result.add_many([("q", query)]).raise_if_refused()
+    return result
 
 
 @lru_cache(maxsize=20_000)
@@ -117,9 +117,9 @@ class ReducingHistory(History):
         """Whoever has a subscription where a message is handed over gets what the whole message gives."""
         original = self.network.stores[message.root].messages[message.number].body
         self.counts["reduced" if message.reduced else "whole"] += 1
-        for wish in self.open_wishes():
-            if wish.broker == address and result(wish.query, message.body) != result(wish.query, original):
-                self.wrong.append(f"at {address}, {wish.query}: {message.body!r} of {original!r}")
+        for interest in self.open_wishes():
+            if interest.broker == address and result(interest.query, message.body) != result(interest.query, original):
+                self.wrong.append(f"at {address}, {interest.query}: {message.body!r} of {original!r}")
 
     def violations(self) -> list[str]:
         return super().violations() + self.wrong

@@ -48,8 +48,8 @@ def pair(settings: OnyxSettings | None = None) -> OnyxNode:
 
 
 def refusal(effects: Effects) -> ProtocolViolation:
-    (found,) = [item for item in effects.deliveries if isinstance(item, ProtocolViolation)]
-    return found
+    (result,) = [item for item in effects.deliveries if isinstance(item, ProtocolViolation)]
+    return result
 
 
 def test_a_good_span_is_accepted() -> None:
@@ -78,8 +78,8 @@ def test_a_good_span_is_accepted() -> None:
 )
 def test_what_no_broker_sends_breaks_the_link_and_nothing_else(sent: Any, kind: str) -> None:
     node = pair(OnyxSettings(hops_max=8, disjuncts_max=8))
-    found = refusal(node.receive(2, sent, 1.0))
-    assert (found.neighbour, found.kind) == (2, kind)
+    result = refusal(node.receive(2, sent, 1.0))
+    assert (result.neighbour, result.kind) == (2, kind)
     assert 2 not in node.links
     assert not node.receive(2, Span(2, 0, 9, None), 1.1).deliveries, "nobody listens to it any more"
     node.wake("flush", 1.2)

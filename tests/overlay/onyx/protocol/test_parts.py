@@ -29,23 +29,23 @@ def test_knowledge_is_a_set_of_numbers() -> None:
     for seed in range(SEED, SEED + 10 * ROUNDS):
         rng = random.Random(seed)
         horizon = rng.randrange(5)
-        knowledge, known = ReceivedRanges(horizon), set(range(horizon + 1))
+        knowledge, existing = ReceivedRanges(horizon), set(range(horizon + 1))
         for _ in range(12):
             after = rng.randrange(30)
             upto = after + rng.randrange(6)
-            new = set(range(after + 1, upto + 1)) - known
+            new = set(range(after + 1, upto + 1)) - existing
             unknown = {n for piece in knowledge.unknown(after, upto) for n in range(piece.after + 1, piece.upto + 1)}
             assert unknown == new, f"seed {seed}"
             changed = knowledge.add(after, upto)
             assert changed or not new, f"seed {seed}"
-            known |= new
-            first = next(number for number in range(100) if number not in known) - 1
+            existing |= new
+            first = next(number for number in range(100) if number not in existing) - 1
             assert knowledge.horizon == first, f"seed {seed}"
-            assert all(knowledge.knows(number) == (number in known) for number in range(40)), f"seed {seed}"
+            assert all(knowledge.knows(number) == (number in existing) for number in range(40)), f"seed {seed}"
             end = knowledge.end
             assert end is not None
             missing = {n for gap in knowledge.gaps() for n in range(gap.after + 1, gap.upto + 1)}
-            assert missing == set(range(end + 1)) - known, f"seed {seed}"
+            assert missing == set(range(end + 1)) - existing, f"seed {seed}"
 
 
 def test_an_empty_piece_shows_what_is_missing_before_it() -> None:
@@ -57,17 +57,17 @@ def test_an_empty_piece_shows_what_is_missing_before_it() -> None:
 
 
 def topologies(links: dict[tuple[Address, Address], int], *, shared: bool) -> dict[Address, Topology]:
-    found = {}
+    results = {}
     for node in {end for link in links for end in link}:
-        found[node] = topology = Topology(node, 1, shared=shared)
+        results[node] = topology = Topology(node, 1, shared=shared)
         for (one, other), cost in links.items():
             if node in (one, other):
                 topology.set_link(other if node == one else one, cost)
         topology.say()
-    for topology in found.values():
-        for other_one in found.values():
+    for topology in results.values():
+        for other_one in results.values():
             topology.take(other_one.own)
-    return found
+    return results
 
 
 def distances(links: dict[tuple[Address, Address], int]) -> dict[tuple[Address, Address], float]:
@@ -156,8 +156,8 @@ def test_links_keep_order_and_begin_anew_when_they_break() -> None:
         simulator.run(until=simulator.now + 60)
         for talker in talkers.values():
             expected = [StoredReport(1 - talker.address, number) for number in range(30)]
-            for heard in talker.heard:
-                assert heard == expected[: len(heard)], f"seed {seed}"
+            for received in talker.heard:
+                assert received == expected[: len(received)], f"seed {seed}"
             assert talker.heard[-1] == expected, f"seed {seed}"
 
 
@@ -168,7 +168,7 @@ def test_what_the_root_no_longer_has_is_named() -> None:
     network.run(5)
     network.publish(0, b"<a/>")
     network.run(2)
-    known = network.stores[1].horizons[0]
+    existing = network.stores[1].horizons[0]
     network.crash(1)
     for _ in range(6):
         network.publish(0, b"<a/>")
@@ -176,7 +176,7 @@ def test_what_the_root_no_longer_has_is_named() -> None:
     network.forget(0, numbers[3])
     network.start(1)
     network.run(20)
-    assert [(lost.after, lost.upto) for lost in network.stores[1].lost] == [(known, numbers[3])]
+    assert [(lost.after, lost.upto) for lost in network.stores[1].lost] == [(existing, numbers[3])]
     assert sorted(number for _, number in network.stores[1].accepted) == [numbers[0], *numbers[4:]]
     assert network.stores[1].horizons[0] == numbers[-1]
 

@@ -72,8 +72,8 @@ def test_random_plans_run_in_order_and_completely() -> None:
         ran = set(execution.order)
         assert len(ran) == len(execution.order), f"seed {seed}"
         for name, operator in plan.operators.items():
-            place = execution.order.index(name) if name in ran else -1
-            assert name not in ran or all(given in execution.order[:place] for given in operator.inputs)
+            position = execution.order.index(name) if name in ran else -1
+            assert name not in ran or all(supplied in execution.order[:position] for supplied in operator.inputs)
             is_high = plan.priority(name) is Priority.HIGH
             needed = is_high or plan.serves(name) or bool(plan.transforms(name) & execution.selected)
             is_idle = not (is_high or plan.serves(name) or plan.transforms(name))
@@ -118,8 +118,8 @@ def test_a_plan_in_the_wrong_order_is_refused() -> None:
 def test_the_rule_over_the_engine() -> None:
     table = RoutingTable()
     for neighbour, query in {1: "/b/n", 2: "/b/n[@x = 1]", 3: "/b/m", 4: "/b"}.items():
-        wanted = tuple((disjunct, EVERYWHERE) for disjunct in routing_query(query))
-        assert table.apply(neighbour, RoutingDelta(0, wanted, ()))
+        requested = tuple((disjunct, EVERYWHERE) for disjunct in routing_query(query))
+        assert table.apply(neighbour, RoutingDelta(0, requested, ()))
     users = SubscriptionSet()
     users.add("user", "/b/n/a")
     done: list[str] = []

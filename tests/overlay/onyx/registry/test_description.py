@@ -18,7 +18,7 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
         name=words,
         where=st.just("") | names,
         url=st.just("") | st.text(max_size=20),
-        place=st.tuples(numbers, numbers),
+        location=st.tuples(numbers, numbers),
         capacity=st.floats(0, 1e12),
         holders=st.lists(words, max_size=3).map(tuple),
     )
@@ -35,5 +35,5 @@ def test_any_text_says_something_or_nothing(text: str) -> None:
 def test_labels_of_older_brokers_and_words_of_newer_ones() -> None:
     assert read_description("north 127.0.0.1:7401") == Description("north", "127.0.0.1:7401")
     assert read_description("north") == Description("north")
-    assert read_description("north h:1 colour=red place=1,2") == Description("north", "h:1", place=(1.0, 2.0))
+    assert read_description("north h:1 colour=red place=1,2") == Description("north", "h:1", location=(1.0, 2.0))
     assert read_description("north place=1 capacity=much") == Description("north")

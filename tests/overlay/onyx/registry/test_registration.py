@@ -39,36 +39,36 @@ def query(area: int) -> RoutingQuery:
 
 
 def registry(placement: Placement = Placement.BOTH) -> Registry:
-    made = Registry(placement)
-    for number, place in enumerate([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]):
-        made.apply(number, AddBroker(number, place, 10_000.0))
-    return made
+    created = Registry(placement)
+    for number, position in enumerate([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]):
+        created.apply(number, AddBroker(number, position, 10_000.0))
+    return created
 
 
 def test_a_source_gets_a_near_root_until_that_has_enough_to_do() -> None:
-    made = registry()
-    assert made.apply(5, RegisterSource("s", (0.1, 0.0), rate=1, size=1_000)) == Assigned(0, 1)
-    source = made.catalogue["s"]
+    created = registry()
+    assert created.apply(5, RegisterSource("s", (0.1, 0.0), rate=1, size=1_000)) == Assigned(0, 1)
+    source = created.catalogue["s"]
     assert (source.root, source.version, source.is_gone) == (0, 5, False)
     # One that would take ten times what a broker can: no broker is near enough any more that has it.
-    made.apply(6, RegisterSource("big", (0.0, 0.0), rate=100, size=1_000))
-    made.apply(7, RegisterSource("next", (0.1, 0.1), rate=1, size=1_000))
-    assert made.catalogue["next"].root != made.catalogue["big"].root
-    assert made.apply(8, RemoveSource("big")) is True
-    assert made.catalogue["big"].is_gone
-    made.apply(9, RegisterSource("later", (0.1, 0.1), rate=1, size=1_000))
-    assert made.catalogue["later"].root == 0
+    created.apply(6, RegisterSource("big", (0.0, 0.0), rate=100, size=1_000))
+    created.apply(7, RegisterSource("next", (0.1, 0.1), rate=1, size=1_000))
+    assert created.catalogue["next"].root != created.catalogue["big"].root
+    assert created.apply(8, RemoveSource("big")) is True
+    assert created.catalogue["big"].is_gone
+    created.apply(9, RegisterSource("later", (0.1, 0.1), rate=1, size=1_000))
+    assert created.catalogue["later"].root == 0
     # A change keeps the root.
-    made.apply(10, RegisterSource("s", (1.0, 0.0), schema="<!ELEMENT a ANY>"))
-    assert (made.catalogue["s"].root, made.catalogue["s"].version) == (0, 10)
+    created.apply(10, RegisterSource("s", (1.0, 0.0), schema="<!ELEMENT a ANY>"))
+    assert (created.catalogue["s"].root, created.catalogue["s"].version) == (0, 10)
 
 
 def test_profiles_go_to_what_is_near_or_alike() -> None:
     near = registry(Placement.NEAREST)
     alike = registry(Placement.CONTENT)
-    for made in (near, alike):
-        made.apply(5, RegisterProfile("p1", (0.0, 0.0), query(1)))
-        made.apply(6, RegisterProfile("p2", (1.0, 0.0), query(2)))
+    for created in (near, alike):
+        created.apply(5, RegisterProfile("p1", (0.0, 0.0), query(1)))
+        created.apply(6, RegisterProfile("p2", (1.0, 0.0), query(2)))
     assert near.apply(7, RegisterProfile("p3", (1.0, 0.0), query(1))) == Assigned(1, 0)
     first = alike.apply(7, RegisterProfile("p3", (1.0, 0.0), query(1)))
     again = alike.apply(8, RegisterProfile("p1", (0.0, 0.0), query(1)))
@@ -80,19 +80,19 @@ def test_profiles_go_to_what_is_near_or_alike() -> None:
 
 
 def test_backups_take_over() -> None:
-    made = registry()
-    made.apply(5, RegisterSource("s", (0.1, 0.0)))
-    hosted = made.apply(6, RegisterProfile("p", (0.0, 0.1), query(1)))
+    created = registry()
+    created.apply(5, RegisterSource("s", (0.1, 0.0)))
+    hosted = created.apply(6, RegisterProfile("p", (0.0, 0.1), query(1)))
     assert isinstance(hosted, Assigned)
-    moved = made.apply(7, RemoveBroker(0))
+    moved = created.apply(7, RemoveBroker(0))
     assert isinstance(moved, Reassigned)
     assert [(source.name, source.root, source.version) for source in moved.sources] == [("s", 1, 7)]
     assert moved.profiles == (("p", hosted.backup),)
-    made.apply(8, RemoveBroker(1))
-    made.apply(9, RemoveBroker(2))
-    assert made.apply(10, RegisterProfile("q", (0.0, 0.1), query(1))) == Assigned(None, None)
-    made.apply(11, AddBroker(7, (5.0, 5.0), 1.0))
-    assert made.apply(12, RegisterSource("s", (0.1, 0.0))) == Assigned(7, None)
+    created.apply(8, RemoveBroker(1))
+    created.apply(9, RemoveBroker(2))
+    assert created.apply(10, RegisterProfile("q", (0.0, 0.1), query(1))) == Assigned(None, None)
+    created.apply(11, AddBroker(7, (5.0, 5.0), 1.0))
+    assert created.apply(12, RegisterSource("s", (0.1, 0.0))) == Assigned(7, None)
 
 
 class Ledger:
@@ -131,7 +131,7 @@ class Service:
 
     def start(self, member: int) -> None:
         replica = RaftNode(member, self.members, Ledger(), self.kept[member], entries_max=self.entries_max)
-        replica.now = replica.heard = self.simulator.now
+        replica.now = replica.last_contact = self.simulator.now
         self.simulator.add(replica)
 
     def note(self, time: float, member: int, item: Any) -> None:
@@ -247,33 +247,33 @@ def test_a_registry_goes_on_where_another_one_was() -> None:
     """Through a text, at a random place: the same replies to the same commands, and the same catalogue."""
     for seed in range(SEED, SEED + ROUNDS):
         rng = random.Random(seed)
-        made = Registry(rng.choice(list(Placement)))
+        created = Registry(rng.choice(list(Placement)))
         other: Registry | None = None
         for index in range(1, 120):
             command = some_command(rng)
-            reply = made.apply(index, command)
+            reply = created.apply(index, command)
             if other is not None:
                 assert other.apply(index, command) == reply, (seed, index, command)
             if (other is None and rng.random() < 0.02) or index == 60:
-                other = Registry(made._placement)
+                other = Registry(created._placement)
                 other.apply(0, AddBroker(99, (0.0, 0.0), 1.0))
-                other.restore(read(write(made.state())))
+                other.restore(read(write(created.state())))
         assert other is not None
-        assert other.state() == made.state(), seed
+        assert other.state() == created.state(), seed
 
 
 def some_command(rng: random.Random) -> Any:
-    place = rng.random(), rng.random()
+    position = rng.random(), rng.random()
     name, number = f"n{rng.randrange(8)}", rng.randrange(5)
     owner = rng.choice(("", "k"))
     return rng.choice(
         (
-            AddBroker(number, place, rng.choice((0.0, 1e4, 1e6 / 3))),
+            AddBroker(number, position, rng.choice((0.0, 1e4, 1e6 / 3))),
             RemoveBroker(number),
-            RegisterSource(name, place, "<!ELEMENT a ANY>", rng.random() * 3, rng.randrange(9_000), owner),
+            RegisterSource(name, position, "<!ELEMENT a ANY>", rng.random() * 3, rng.randrange(9_000), owner),
             RemoveSource(name, owner),
-            RegisterProfile(name, place, query(number)),
-            RegisterProfile(name, place, query(number)),
+            RegisterProfile(name, position, query(number)),
+            RegisterProfile(name, position, query(number)),
             RemoveProfile(name),
         )
     )

@@ -49,7 +49,7 @@ class Pair:
         self.ends = Exchange(self.bodies[0], (*left, TEXT)), Exchange(self.bodies[1], (*right, TEXT))
         for sender, receiver in (self.ends, self.ends[::-1]):
             (hello,) = self.frames(sender, HELLO)
-            receiver.hear(hello)
+            receiver.on_hello(hello)
         self.bytes = 0
 
     def frames(self, sender: Exchange, sent: Any) -> list[Any]:
@@ -81,7 +81,7 @@ def test_messages_go_in_the_form_that_both_sides_name(form: str) -> None:
         again = pair.carry(Recovered(span(text, number), (3, 4), pauses=True))
         assert again.pauses
         assert again.span.message.form == form
-        assert again.way == (3, 4)
+        assert again.route == (3, 4)
     assert pair.ends[0].sends == pair.ends[1].receives == FORMS[form]
     assert str(pair.ends[1].sends) == ("stream+zlib" if form == "stream+zlib" else form)
     assert pair.carry(StoredReport(7, 3)) == StoredReport(7, 3)
@@ -93,7 +93,7 @@ def test_a_side_that_knows_text_alone_gets_text_byte_for_byte() -> None:
     received = pair.carry(span(text))
     assert received == span(text)
     newer = Exchange(Bodies(), ("stream", TEXT))
-    newer.hear(HELLO._replace(forms=("hologram", "stream", "text")))
+    newer.on_hello(HELLO._replace(forms=("hologram", "stream", "text")))
     assert str(newer.sends) == str(newer.receives) == "stream"
 
 
@@ -155,8 +155,8 @@ def test_dictionaries_grow_with_the_messages_and_are_taught_once() -> None:
 def test_what_grows_is_taught_by_what_is_new() -> None:
     lexicon = Lexicon(("a", "b"))
     grown = lexicon.grown(("c",))
-    assert grown.teaching(is_known=True) == LexiconUpdate(grown.id, lexicon.id, ("c",))
-    assert grown.teaching(is_known=False) == LexiconUpdate(grown.id, None, ("a", "b", "c"))
+    assert grown.update(has_base=True) == LexiconUpdate(grown.id, lexicon.id, ("c",))
+    assert grown.update(has_base=False) == LexiconUpdate(grown.id, None, ("a", "b", "c"))
     assert grown.id == NameDictionary(["a", "b", "c"]).id
 
 
@@ -195,7 +195,7 @@ def test_a_new_link_begins_anew() -> None:
     for lost in (False, True):
         left, right = Exchange(bodies, ("dictionary", TEXT)), Exchange(Bodies(), ("dictionary", TEXT))
         for one in (left, right):
-            one.hear(HELLO._replace(forms=("dictionary",)))
+            one.on_hello(HELLO._replace(forms=("dictionary",)))
         taught, sent = left.outgoing(span(b"<a/>"))
         assert isinstance(taught, LexiconUpdate)
         if lost:
@@ -210,7 +210,7 @@ def test_a_source_of_ever_new_names_teaches_no_more_than_it_may() -> None:
     lexicons, bodies = Lexicons(), Bodies()
     lexicon = Lexicon(())
     for number in range(140):
-        names = "".join(f"<n{number}-{place}/>" for place in range(200))
+        names = "".join(f"<n{number}-{position}/>" for position in range(200))
         text = f"<r>{names}<{'x' * 300}/></r>".encode()
         parsed = bodies._parsed(bodies.opened(message(text)))
         stream, lexicon = lexicons.write(("t", "s"), parsed)
@@ -283,8 +283,8 @@ def test_what_would_outgrow_the_limit_in_another_form_goes_as_text(form: str) ->
         name, marks = "n" * chance.choice([1, 100, 700]), chance.choice([0, 10, 300, 600])
         start = f"<{name}><![CDATA[{'&' * marks}]]>".encode()
         end = f"</{name}>".encode()
-        room = bytes_max - len(start) - len(end)
-        text = start + b" " * chance.choice([room, room - 1, room - 60, room // 2, 0]) + end
+        remaining = bytes_max - len(start) - len(end)
+        text = start + b" " * chance.choice([remaining, remaining - 1, remaining - 60, remaining // 2, 0]) + end
         limits = Limits(message_bytes_max=bytes_max)
         for came_as in (TEXT, "text+zlib"):
             sender, receiver = Bodies(limits), Bodies(limits)
@@ -309,10 +309,10 @@ def test_packed_text_that_fits_no_other_form_goes_as_text_unpacked() -> None:
 
 
 def test_wishes_are_for_all_or_for_one() -> None:
-    wishes = FormPreferences.parse(["dictionary+zstd", "stream", "south=text", "west=stream", "west=text+zlib"])
-    assert wishes.of("north") == ("dictionary+zstd", "stream", TEXT)
-    assert wishes.of("south") == (TEXT,)
-    assert wishes.of("west") == ("stream", "text+zlib", TEXT)
+    interests = FormPreferences.parse(["dictionary+zstd", "stream", "south=text", "west=stream", "west=text+zlib"])
+    assert interests.of("north") == ("dictionary+zstd", "stream", TEXT)
+    assert interests.of("south") == (TEXT,)
+    assert interests.of("west") == ("stream", "text+zlib", TEXT)
     assert FormPreferences().of("anyone") == (TEXT,)
     for nonsense in ("morse", "=stream", "south=", "south=morse"):
         with pytest.raises(ImpossibleSetting):

@@ -59,10 +59,10 @@ def delivery_id(text: str) -> DeliveryId:
     Raises:
         ValueError: It is none.
     """
-    found = DeliveryId.parse(text)
-    if max(found) > NUMBER_MAX:
+    result = DeliveryId.parse(text)
+    if max(result) > NUMBER_MAX:
         raise ValueError(f"{text!r} is no delivery id: its numbers are too large")
-    return found
+    return result
 
 
 def _delivery_id_text(value: str) -> str:

@@ -186,7 +186,7 @@ class OverlayOut(Model):
             published=tallies.published,
             stored=received.stored,
             unwanted=received.unwanted,
-            known=received.known,
+            known=received.already_stored,
             reduced=report.status.counts.get("reduced", 0),
             reduced_bytes=report.status.counts.get("reduced_bytes", 0),
             insufficient=report.status.counts.get("insufficient", 0),
@@ -195,8 +195,8 @@ class OverlayOut(Model):
             lost=tallies.lost + received.lost,
             waiting_messages=report.waiting_messages,
             waiting_bytes=report.waiting_bytes,
-            wishes_waiting=report.wishes_waiting,
-            wishes_generalised=report.wishes_generalised,
+            wishes_waiting=report.interests_waiting,
+            wishes_generalised=report.interests_generalised,
             registry=RegistryOut.of(report.registry),
             sources=report.sources,
         )
@@ -204,17 +204,17 @@ class OverlayOut(Model):
 
 def _peers(report: OverlayReport) -> list[PeerOut]:
     status = report.status
-    found = []
+    results = []
     for peer in status.peers:
         towards = status.parents.get(peer.identity)
         description = read_description(peer.label)
-        found.append(
+        results.append(
             PeerOut(
                 name=report.name_of(peer.identity),
                 identity=str(peer.identity),
                 label=description.label,
                 url=description.url or None,
-                place=description.place,
+                place=description.location,
                 holds_registry=description.name in report.registry.holders,
                 neighbours=[NeighbourOut(name=report.name_of(one), cost=cost) for one, cost in peer.links],
                 towards=None if towards is None else report.name_of(towards),
@@ -222,7 +222,7 @@ def _peers(report: OverlayReport) -> list[PeerOut]:
                 missing=status.gaps.get(peer.identity, 0),
             )
         )
-    return sorted(found, key=lambda peer: peer.name)
+    return sorted(results, key=lambda peer: peer.name)
 
 
 class BranchOut(Model):
@@ -244,19 +244,19 @@ class RouteOut(Model):
     links: list[BranchOut] = Field(description="As the routing tables are now.")
 
     @classmethod
-    def of(cls, way: MessageRoute) -> Self:
+    def of(cls, route: MessageRoute) -> Self:
         """It as it is shown."""
         links = [
             BranchOut(
                 neighbour=name,
                 behind=branch.is_child,
-                taken=branch.is_child and bool(branch.wanted),
-                wanted=list(branch.wanted),
+                taken=branch.is_child and bool(branch.interests),
+                wanted=list(branch.interests),
                 reduced=branch.reduced or None,
             )
-            for name, branch in way.branches
+            for name, branch in route.branches
         ]
-        return cls(root=way.root, number=way.number, passed=way.passed, links=links)
+        return cls(root=route.root, number=route.number, passed=route.passed, links=links)
 
 
 class RegistrationIn(Model):

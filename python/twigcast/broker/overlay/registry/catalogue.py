@@ -63,7 +63,7 @@ class Catalogue:
         self._name_of = name_of
         self._trouble = trouble
         self._sources: dict[str, SourceEntry] = {}
-        self._told: dict[tuple[str, str], float] = {}
+        self._refused_at: dict[tuple[str, str], float] = {}
 
     def learn(self, source: SourceEntry) -> None:
         """A source is new, or something about it is."""
@@ -71,22 +71,22 @@ class Catalogue:
 
     def sources(self, scope: str) -> dict[str, SourceEntry]:
         """Those of a tenant, by their names, without those that are gone."""
-        found = {}
+        results = {}
         for text, source in sorted(self._sources.items()):
             of, name = scope_and_name(text)
             if of == scope and not source.is_gone:
-                found[name] = source
-        return found
+                results[name] = source
+        return results
 
     def all(self) -> list[tuple[str, str, SourceEntry]]:
         """Those of all tenants, with tenant and name, without those that are gone."""
-        found = [(*scope_and_name(text), source) for text, source in self._sources.items() if not source.is_gone]
-        return sorted(found, key=lambda one: one[:2])
+        results = [(*scope_and_name(text), source) for text, source in self._sources.items() if not source.is_gone]
+        return sorted(results, key=lambda one: one[:2])
 
     def source(self, scope: str, name: str) -> SourceEntry | None:
         """One of them; ``None``: it is not registered."""
-        found = self._sources.get(source_name(scope, name))
-        return None if found is None or found.is_gone else found
+        result = self._sources.get(source_name(scope, name))
+        return None if result is None or result.is_gone else result
 
     @property
     def count(self) -> int:
@@ -126,9 +126,9 @@ class Catalogue:
     def _refuse(self, scope: str, name: str, peer: str, reason: str) -> None:
         self.refused[scope] += 1
         now = time.monotonic()
-        told = self._told.get((scope, name))
-        if told is None or now - told >= _TOLD_AGAIN_SECONDS:
-            if len(self._told) >= _TOLD_MAX:
-                self._told.clear()
-            self._told[scope, name] = now
+        reported = self._refused_at.get((scope, name))
+        if reported is None or now - reported >= _TOLD_AGAIN_SECONDS:
+            if len(self._refused_at) >= _TOLD_MAX:
+                self._refused_at.clear()
+            self._refused_at[scope, name] = now
             self._trouble("source", peer, reason)

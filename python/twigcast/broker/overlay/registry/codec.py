@@ -94,10 +94,10 @@ class TextError(TwigcastError):
     """A text that says nothing that is known."""
 
 
-def write(thing: Command | Reply | Said | SourceEntry | RegistryState) -> bytes:
+def write(item: Command | Reply | Said | SourceEntry | RegistryState) -> bytes:
     """A thing as a text."""
-    name = _NAMES[type(thing)]
-    return orjson.dumps([name, _ADAPTERS[name].dump_python(thing, mode="json")])
+    name = _NAMES[type(item)]
+    return orjson.dumps([name, _ADAPTERS[name].dump_python(item, mode="json")])
 
 
 def read(text: bytes | str) -> Any:

@@ -46,11 +46,11 @@ class Ledger:
     def __init__(self, records: Records) -> None:
         self._records = records
         state = records.load(_STATE)
-        told = orjson.loads(state.get("vote", b"[0, null]"))
+        reported = orjson.loads(state.get("vote", b"[0, null]"))
         kept = records.load(_LOG)
         base, base_term, *snapshot = orjson.loads(kept.pop(_SNAPSHOT, b'[0, 0, 0, 0, ""]'))
         log = [LogEntry(*orjson.loads(text)) for text in kept.values()]
-        self.durable = PersistentState(told[0], told[1], log, base, base_term, LogSnapshot(*snapshot))
+        self.durable = PersistentState(reported[0], reported[1], log, base, base_term, LogSnapshot(*snapshot))
         #: By name of another holder, which broker that is.
         self.members: dict[str, Address] = orjson.loads(state.get("members", b"{}"))
         self._kept_vote = (self.durable.term, self.durable.voted_for)

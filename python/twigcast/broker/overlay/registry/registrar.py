@@ -68,7 +68,7 @@ class Registrar:
         self._here = here
         self._configured = configured
         self._asking = RegistryClient(here.identity, self.holders, here.brokers, self._say)
-        self._heard: tuple[str, ...] = ()
+        self._last_holders: tuple[str, ...] = ()
         self._differing: set[tuple[str, ...]] = set()
         self._loop = asyncio.get_running_loop()
         self._holder: RegistryReplica | None = None
@@ -88,7 +88,7 @@ class Registrar:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look())
+            group.create_task(self._maintain())
             if self._holder is not None:
                 group.create_task(self._holder.run())
 
@@ -100,7 +100,7 @@ class Registrar:
         """
         return await self._asking.ask(command, is_question=is_question)
 
-    def heard(self, origin: Address, content: bytes) -> None:
+    def on_message(self, origin: Address, content: bytes) -> None:
         """The service of a broker says something."""
         try:
             said = read(content)
@@ -113,15 +113,15 @@ class Registrar:
             if isinstance(said, RegistryRequest):
                 self._holder.asked(origin, said)
             else:
-                self._holder.heard(origin, said)
+                self._holder.on_message(origin, said)
 
     def holders(self) -> tuple[str, ...]:
         """Names of the brokers that hold the registry, as far as is known."""
         if self._configured:
             return self._configured
         # Where none of them can be reached just now, it is those that were named before.
-        self._heard = min(self._named(), default=self._heard)
-        return self._heard
+        self._last_holders = min(self._named(), default=self._last_holders)
+        return self._last_holders
 
     def report(self) -> RegistryReport:
         """How it looks from here."""
@@ -136,11 +136,11 @@ class Registrar:
 
     def _say(self, target: Address, content: bytes) -> None:
         if target == self._here.identity:
-            self._loop.call_soon(self.heard, target, content)
+            self._loop.call_soon(self.on_message, target, content)
         else:
             self._here.say(target, content)
 
-    async def _look(self) -> None:
+    async def _maintain(self) -> None:
         """See to it that brokers are known to the registry, and that all name the same holders."""
         while True:
             if self._holder is not None:

@@ -141,7 +141,7 @@ class RegistryReplica:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        self._look_at_catalogue()
+        self._check_catalogue()
         while True:
             effects = self._step(await self._steps.get())
             await self._ledger.keep()
@@ -164,7 +164,7 @@ class RegistryReplica:
             del self._asked[next(iter(self._asked))]
         self._steps.put_nowait(lambda: self._request(ask))
 
-    def heard(self, origin: Address, message: RaftMessage) -> None:
+    def on_message(self, origin: Address, message: RaftMessage) -> None:
         """Another holder says something."""
         name = self._name_of(origin)
         if name is not None:
@@ -185,24 +185,26 @@ class RegistryReplica:
         if self._replica.role != "leader":
             self._offered.clear()
             return
-        known = self.registry.brokers
+        existing = self.registry.brokers
         # What has been carried out is no longer on offer: a broker that is removed and comes back is offered anew.
-        self._offered = {identity: offer for identity, offer in self._offered.items() if known.get(identity) != offer}
+        self._offered = {
+            identity: offer for identity, offer in self._offered.items() if existing.get(identity) != offer
+        }
         for identity, description in self._brokers().items():
-            offer = AddBroker(identity, description.place, description.capacity or _CAPACITY_UNKNOWN)
-            if known.get(identity) != offer and self._offered.get(identity) != offer:
+            offer = AddBroker(identity, description.location, description.capacity or _CAPACITY_UNKNOWN)
+            if existing.get(identity) != offer and self._offered.get(identity) != offer:
                 self._offered[identity] = offer
                 self._counter += 1
                 self._replica.request(f"{self._identity}/{self._started}/{self._counter}", write(offer).decode())
 
     def _answer_now(self, origin: Address, ask: RegistryRequest) -> None:
         try:
-            wish = read(ask.command)
+            interest = read(ask.command)
         except TextError as error:
             logger.warning("a question to the registry is passed over: %s", error)
             return
-        if isinstance(wish, RegisterProfile):
-            reply: Reply = self.registry.choose(wish)
+        if isinstance(interest, RegisterProfile):
+            reply: Reply = self.registry.choose(interest)
             self._say(origin, write(RegistryReply(ask.request, write(reply).decode())))
 
     # Effects ---------------------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class RegistryReplica:
         for item in effects.deliveries:
             self._deliver(item)
         if any(isinstance(item, Applied | Restored) for item in effects.deliveries):
-            self._look_at_catalogue()
+            self._check_catalogue()
 
     def _wake(self, name: Hashable) -> Effects:
         return self._replica.wake(name, time.monotonic())
@@ -232,7 +234,7 @@ class RegistryReplica:
             for origin in self._asked.pop(str(item.request), ()):
                 self._say(origin, write(LeaderHint(str(item.request), leader)))
 
-    def _look_at_catalogue(self) -> None:
+    def _check_catalogue(self) -> None:
         for source in self.registry.catalogue.values():
             if self._described.get(source.name) != source.version:
                 self._described[source.name] = source.version
@@ -265,8 +267,8 @@ class RegistryReplica:
 
     def _address_of(self, name: str) -> Address | None:
         """The broker that a holder is, where it can be reached."""
-        found = self._ledger.members.get(name)
-        if found is not None:
-            return found
+        result = self._ledger.members.get(name)
+        if result is not None:
+            return result
         named = [identity for identity, one in self._brokers().items() if one.name == name]
         return named[0] if len(named) == 1 else None

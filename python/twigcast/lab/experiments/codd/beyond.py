@@ -55,11 +55,11 @@ def measure_tree(tree: Tree) -> list[Measured]:
     joins = run.simulator.counters.by_traffic()["control"]
     adds = run.simulator.counters.messages[Add]
     joined = depths(run)
-    look = OverheadWindow()
-    look.look(run.nodes)
+    sample = OverheadWindow()
+    sample.measure(run.nodes)
     before = run.simulator.counters.events
     run.stream(items)
-    values = _measures(run, look)
+    values = _measures(run, sample)
     seconds = process_time() - started
     values |= {
         "joined_depth": sum(joined.values()) / nodes,
@@ -100,15 +100,15 @@ def _grow(run: CoddRun, nodes: int, items: Iterator[Item], documents: int) -> No
             run.simulator.run(until=run.simulator.now + 1)
 
 
-def _measures(run: CoddRun, look: OverheadWindow) -> dict[str, float]:
+def _measures(run: CoddRun, sample: OverheadWindow) -> dict[str, float]:
     nodes = run.nodes
-    found = depths(run)
-    system, mean = look.look(nodes)
+    results = depths(run)
+    system, mean = sample.measure(nodes)
     sent = [_forwarded(node) for node in [run.root, *nodes]]
     moves = [move for _, move in run.moves]
     return {
-        "depth": sum(found.values()) / len(found),
-        "depth_most": float(max(found.values())),
+        "depth": sum(results.values()) / len(results),
+        "depth_most": float(max(results.values())),
         "log": math.log(len(nodes), FAN_OUT),
         "overhead": 100 * mean,
         "overhead_whole": 100 * mean_overhead(interior(run)),

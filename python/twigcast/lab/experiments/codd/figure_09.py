@@ -54,7 +54,7 @@ def _overheads(series: str, outcome: Outcome) -> list[Measured]:
     return [
         *rows,
         Measured(series, "mean", "mean", (100 * outcome.mean,)),
-        Measured(series, "late", "late", (100 * outcome.late,)),
+        Measured(series, "late", "late", (100 * outcome.final_overhead,)),
     ]
 
 
@@ -100,9 +100,9 @@ def _shallower(results: Results) -> tuple[bool, str]:
 
 def _halved(results: Results) -> tuple[bool, str]:
     moving, still = (_mean(results, s) for s in ("CoDD-R", "CoDD-NR"))
-    late = [_mean(results, s, "late") for s in ("CoDD-R", "CoDD-NR")]
+    delayed = [_mean(results, s, "late") for s in ("CoDD-R", "CoDD-NR")]
     return moving <= 0.5 * still, (
-        f"mean {still:.0f} % to {moving:.0f} % over the run, {late[1]:.0f} % to {late[0]:.0f} % in its last third"
+        f"mean {still:.0f} % to {moving:.0f} % over the run, {delayed[1]:.0f} % to {delayed[0]:.0f} % in its last third"
     )
 
 
@@ -124,20 +124,20 @@ def _constant(results: Results) -> tuple[bool, str]:
 
 
 def _final_ratios(results: Results) -> list[float]:
-    late = [x for x in results.xs("CoDD-R", "ratio") if not isinstance(x, str) and x >= 40]
-    return [ratio for x in late for ratio in results.samples("CoDD-R", x, "ratio")]
+    delayed = [x for x in results.xs("CoDD-R", "ratio") if not isinstance(x, str) and x >= 40]
+    return [ratio for x in delayed for ratio in results.samples("CoDD-R", x, "ratio")]
 
 
 def _successful(results: Results) -> tuple[bool, str]:
-    late = _final_ratios(results)
-    below = sum(ratio < 1 for ratio in late) / len(late)
-    return below > 0.5, f"{100 * below:.0f} % of {len(late)} moves below 1, mean {sum(late) / len(late):.2f}"
+    delayed = _final_ratios(results)
+    below = sum(ratio < 1 for ratio in delayed) / len(delayed)
+    return below > 0.5, f"{100 * below:.0f} % of {len(delayed)} moves below 1, mean {sum(delayed) / len(delayed):.2f}"
 
 
 def _bounded(results: Results) -> tuple[bool, str]:
-    late = sorted(_final_ratios(results))
-    above = sum(ratio > 1.5 for ratio in late) / len(late)
-    return above <= 0.01, f"{100 * above:.1f} % of the moves above 1.5, the worst {late[-1]:.2f}"
+    delayed = sorted(_final_ratios(results))
+    above = sum(ratio > 1.5 for ratio in delayed) / len(delayed)
+    return above <= 0.01, f"{100 * above:.1f} % of the moves above 1.5, the worst {delayed[-1]:.2f}"
 
 
 GROWN: dict[str, dict[str, Any]] = {

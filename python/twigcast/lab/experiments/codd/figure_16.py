@@ -29,7 +29,7 @@ def measure_sets(point: Point) -> list[Measured]:
         for series, reorganise in (("CoDD-NR", False), ("CoDD-R", True)):
             outcome = xml_run(XML_SETS[str(point.x)], **size, fan_out=fan_out, reorganise=reorganise)
             rows.append(Measured(f"{series}, fan-out {fan_out}", point.x, "overhead", (100 * outcome.mean,)))
-            rows.append(Measured(f"{series}, fan-out {fan_out}", point.x, "late", (100 * outcome.late,)))
+            rows.append(Measured(f"{series}, fan-out {fan_out}", point.x, "late", (100 * outcome.final_overhead,)))
     return rows
 
 

@@ -20,7 +20,7 @@ def measure(point: Point) -> list[Measured]:
     nodes = point.parameters["nodes"]
     for name, chances in MODELS.items():
         children: list[list[int]] = [[]]
-        late: list[int] = []
+        delayed: list[int] = []
         for number in range(1, nodes):
             at, depth = 0, 1
             while len(children[at]) == len(chances):
@@ -30,9 +30,9 @@ def measure(point: Point) -> list[Measured]:
             children[at].append(len(children))
             children.append([])
             if number >= 0.9 * nodes:
-                late.append(depth)
+                delayed.append(depth)
         entropy = -sum(p * math.log(p) for p in chances)
-        mean = sum(late) / len(late)
+        mean = sum(delayed) / len(delayed)
         rows.append(Measured(name, nodes, "ratio", (mean / math.log(nodes),)))
         rows.append(Measured(f"1/H, {name}", nodes, "ratio", (1 / entropy,)))
     return rows

@@ -79,7 +79,7 @@ class Outcome:
         return sum(self.depths) / len(self.depths)
 
     @property
-    def late(self) -> float:
+    def final_overhead(self) -> float:
         """Mean interior overhead in the last third of the stream."""
         values = [mean for _, _, mean in self.windows]
         part = values[-max(1, len(values) // 3) :]
@@ -106,13 +106,13 @@ def run_tree(
     run = start_run(engine, settings, seed=seed)
     broker = SienaTree(engine, queries, settings.fan_out, seed) if siena else None
     outcome = Outcome()
-    look = OverheadWindow()
+    sample = OverheadWindow()
     worth = _Worth()
 
     def after(number: int) -> None:
         worth.note(number, run)
         if number % window == 0:
-            system, mean = look.look(run.nodes)
+            system, mean = sample.measure(run.nodes)
             outcome.windows.append((number, system, mean))
             if broker is not None:
                 outcome.siena_windows.append((number, broker.window_overhead()))
@@ -120,10 +120,10 @@ def run_tree(
     run.on_item = after
     stream = _watched(items, broker)
     _grow(run, queries, stream, documents_while_joining)
-    look.look(run.nodes)
+    sample.measure(run.nodes)
     run.stream(stream)
-    found = depths(run)
-    outcome.depths = [found[address] for address in sorted(found)]
+    results = depths(run)
+    outcome.depths = [results[address] for address in sorted(results)]
     outcome.overheads = [node.overhead() for node in interior(run) if node.received_count]
     received = sum(node.received_count for node in run.nodes)
     outcome.system = sum(node.spurious_count for node in run.nodes) / max(1, received)
@@ -144,27 +144,27 @@ class _Worth:
     """Looks before and after a move: 100 documents."""
 
     def __init__(self) -> None:
-        self._looks: list[tuple[int, dict[int, tuple[int, int]], int]] = []
+        self._samples: list[tuple[int, dict[int, tuple[int, int]], int]] = []
 
     def note(self, number: int, run: CoddRun) -> None:
         """Remember what all nodes have received so far, and how many searches there were."""
         if number % self.EVERY == 0:
             seen = {node.address: (node.received_count, node.spurious_count) for node in run.nodes}
-            self._looks.append((number, seen, len(run.moves)))
+            self._samples.append((number, seen, len(run.moves)))
 
     def ratios(self, run: CoddRun) -> list[tuple[int, float]]:
         """(document, overhead after / before) of every move with enough documents on both sides."""
-        found: list[tuple[int, float]] = []
-        for place in range(self.LOOKS + 1, len(self._looks) - self.LOOKS):
-            number, now, last = self._looks[place]
-            first = self._looks[place - 1][2]
-            before, after = self._looks[place - 1 - self.LOOKS][1], self._looks[place + self.LOOKS][1]
-            then = self._looks[place - 1][1]
+        results: list[tuple[int, float]] = []
+        for position in range(self.LOOKS + 1, len(self._samples) - self.LOOKS):
+            number, now, last = self._samples[position]
+            first = self._samples[position - 1][2]
+            before, after = self._samples[position - 1 - self.LOOKS][1], self._samples[position + self.LOOKS][1]
+            then = self._samples[position - 1][1]
             for (_, move), node in zip(run.moves[first:last], run.requesters[first:last], strict=True):
                 earlier, later = _share(before, then, node), _share(now, after, node)
                 if move.moved and earlier and later is not None:
-                    found.append((number, later / earlier))
-        return found
+                    results.append((number, later / earlier))
+        return results
 
 
 def _share(one: Mapping[int, tuple[int, int]], other: Mapping[int, tuple[int, int]], node: int) -> float | None:
@@ -296,8 +296,8 @@ def percentiles(series: str, values: Iterable[float], metric: str) -> list[Measu
     ranked = sorted(values)
     if not ranked:
         return []
-    places = [round(step * (len(ranked) - 1) / 20) for step in range(21)]
-    return [Measured(series, 5 * step, metric, (float(ranked[place]),)) for step, place in enumerate(places)]
+    positions = [round(step * (len(ranked) - 1) / 20) for step in range(21)]
+    return [Measured(series, 5 * step, metric, (float(ranked[position]),)) for step, position in enumerate(positions)]
 
 
 def curve(series: str, points: Iterable[tuple[float, float]], metric: str) -> list[Measured]:

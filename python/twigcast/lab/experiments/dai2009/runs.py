@@ -69,8 +69,8 @@ def measure_sets(sets: Mapping[str, Mapping[str, Any]]) -> Callable[[Point], lis
     def measured(point: Point) -> list[Measured]:
         rows = []
         for name, parameters in sets.items():
-            found = _measure(point, parameters)
-            rows += [Measured(f"{m.series}, {name}", m.x, m.metric, m.samples) for m in found]
+            results = _measure(point, parameters)
+            rows += [Measured(f"{m.series}, {name}", m.x, m.metric, m.samples) for m in results]
         return rows
 
     return measured

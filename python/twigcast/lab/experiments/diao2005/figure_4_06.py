@@ -48,7 +48,7 @@ EXPERIMENTS = (
                 "YFilter's is not. Checking a candidate is cheap in Python beside entering a state, which lowers the "
                 "factor everywhere."
             )
-            .made_at(100_000),
+            .at_position(100_000),
             sublinear("YFilter grows far less than the number of queries", "YFilter", share=0.5).because(
                 "Its transitions grow 4.4 times. In time it was 6.8 times with a core of its own, and 9.6 times with "
                 "one shared with other work."
@@ -64,7 +64,7 @@ EXPERIMENTS = (
                 "The factor grows with the number of queries, and depends on what counts: ours are candidates "
                 "checked, and elements looked at for the steps before a pivot."
             )
-            .made_at(100_000),
+            .at_position(100_000),
             ratio(
                 "XFilter needs several times the memory of YFilter (out of 250 MB above 100,000 queries)",
                 "XFilter (List Balance)",

@@ -40,7 +40,7 @@ EXPERIMENTS = (
             ),
             ratio("XFilter takes several times as long as YFilter", "XFilter (List Balance)", "YFilter", at_least=3)
             .because("The factor grows with the number of queries; the figure ends at 100,000.")
-            .made_at(100_000),
+            .at_position(100_000),
         ),
         notes="A transition costs more in the Python of YFilter than in that of Hybrid, so that Hybrid may be faster "
         "as long as there are few queries.",

@@ -44,7 +44,7 @@ EXPERIMENTS = (
                 at_least=10,
             )
             .because("The factor grows with the number of queries; the published one is that of 100,000.")
-            .made_at(100_000),
+            .at_position(100_000),
         ),
         notes="A transition costs more in the Python of YFilter than in that of Hybrid, so that Hybrid may be faster "
         "as long as there are few queries.",

@@ -63,10 +63,10 @@ EXPERIMENTS = (
         claims=(
             custom("Inline takes three times as long or more, P = 1 (4.1 times)", _times(1, 3))
             .because("The factor grows with the number of queries; the published one is that of 200,000.")
-            .made_at(200_000),
+            .at_position(200_000),
             custom("Inline takes three times as long or more, P = 2", _times(2, 3))
             .because("The factor grows with the number of queries; the published one is that of 200,000.")
-            .made_at(200_000),
+            .at_position(200_000),
             custom("The gap grows with the number of predicates", _gap_grows),
             custom(
                 "Inline needs more memory (out of 250 MB above 400,000 queries with P = 1, 300,000 with P = 2)", _memory

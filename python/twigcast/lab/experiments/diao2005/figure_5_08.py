@@ -56,7 +56,7 @@ EXPERIMENTS = (
                 "query. Sharing grows with the number of queries, and the curves close up (table 6 at 50,000 "
                 "queries)."
             )
-            .made_at(50_000),
+            .at_position(50_000),
         ),
     ),
 )

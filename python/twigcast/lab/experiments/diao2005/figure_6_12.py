@@ -44,7 +44,7 @@ EXPERIMENTS = (
         claims=(
             ratio("Unshared plans take ten times as long at the right end", FWR, SHARED, at_least=10)
             .because("The factor grows with the number of queries; the published one is that of 100,000 unique plans.")
-            .made_at(100_000),
+            .at_position(100_000),
             sublinear("PlanSharing grows less than the number of queries", SHARED),
         ),
     ),

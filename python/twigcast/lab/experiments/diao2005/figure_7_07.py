@@ -40,15 +40,13 @@ class _Population:
         texts: list[str] = []
         for _ in range(queries):
             first, second = random.sample(range(len(_PATTERNS)), 2)
-            wanted = {first: str(random.randrange(values)), second: str(random.randrange(values))}
-            selections.append(frozenset((_PATTERNS[number], value) for number, value in wanted.items()))
-            texts.append("/m" + "".join(f'[e{number}/@v = "{value}"]' for number, value in wanted.items()))
+            requested = {first: str(random.randrange(values)), second: str(random.randrange(values))}
+            selections.append(frozenset((_PATTERNS[number], value) for number, value in requested.items()))
+            texts.append("/m" + "".join(f'[e{number}/@v = "{value}"]' for number, value in requested.items()))
         read = [selections_of(routing_query(text)) for text in texts[:_READ]]
         if read != selections[:_READ]:
             raise AssertionError("the queries do not involve the patterns that they were made for")
-        self.subscriptions = SubscriptionSet()
-        for refused in self.subscriptions.add_many((str(number), text) for number, text in enumerate(texts)):
-            raise refused.error
+        self.subscriptions = SubscriptionSet((str(number), text) for number, text in enumerate(texts))
         self.pep = Partitioning(selections, _PATTERNS, partitions, seed)
         self.random = at_random(queries, partitions, seed)
         self.reader = PatternReader(_PATTERNS)
@@ -80,8 +78,12 @@ def measure(point: Point) -> list[Measured]:
         by_pep = {population.pep.partition_of[key] for key in keys}
         if not by_pep <= admitted:
             raise AssertionError("a query matches in a partition that the message is not admitted to")
-        for series, found in ((RANDOM, {population.random[key] for key in keys}), (PEP, by_pep), (ADMITTED, admitted)):
-            shares[series].append(100 * len(found) / partitions)
+        for series, results in (
+            (RANDOM, {population.random[key] for key in keys}),
+            (PEP, by_pep),
+            (ADMITTED, admitted),
+        ):
+            shares[series].append(100 * len(results) / partitions)
     rows = [Measured(series, point.x, SHARE, (fmean(samples),)) for series, samples in shares.items()]
     for series, formula in ((COMPUTED, expected), (BOUND, bound)):
         rows.append(Measured(series, point.x, SHARE, (100 * formula(len(_PATTERNS), repeats, partitions),)))

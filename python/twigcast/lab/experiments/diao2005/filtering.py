@@ -111,13 +111,13 @@ def measure_filters(
         indexing = (clock() - started) * 1000
         matcher.prepare(documents)
         matcher.counters()
-        found = [matcher.match(number) for number in range(len(documents))]
+        results = [matcher.match(number) for number in range(len(documents))]
         counted = matcher.counters()
         if expected is None and contender.exact:
-            expected = found
-            check_with_lxml(named, documents, found)
-        measured += _compare(contender, x, found, expected)
-        measured += _counters(contender.name, x, counted, len(documents), found)
+            expected = results
+            check_with_lxml(named, documents, results)
+        measured += _compare(contender, x, results, expected)
+        measured += _counters(contender.name, x, counted, len(documents), results)
         measured.append(Measured(contender.name, x, INDEXING, (indexing,)))
     works = [partial(_pass, matcher, len(documents)) for matcher in matchers]
     bare = [_engine_alone(documents)] if engine and engine_available() else []
@@ -162,39 +162,39 @@ def _engine_alone(documents: Sequence[bytes]) -> Callable[[], object]:
 
 
 def _counters(
-    series: str, x: X, counted: Mapping[str, float], documents: int, found: Sequence[set[str]]
+    series: str, x: X, counted: Mapping[str, float], documents: int, result: Sequence[set[str]]
 ) -> list[Measured]:
     """Counters per message; sizes and peaks as they are."""
     rows = []
     for name, value in counted.items():
         total = name == "states" or name.endswith("_peak") or name.startswith("engine ")
         rows.append(Measured(series, x, name, (value if total else value / documents,)))
-    rows.append(Measured(series, x, MATCHED, (sum(map(len, found)) / documents,)))
+    rows.append(Measured(series, x, MATCHED, (sum(map(len, result)) / documents,)))
     return rows
 
 
 def _compare(
-    contender: Contender, x: X, found: Sequence[set[str]], expected: Sequence[set[str]] | None
+    contender: Contender, x: X, result: Sequence[set[str]], expected: Sequence[set[str]] | None
 ) -> list[Measured]:
     if expected is None:
         raise WrongResultError(f"{contender.name} is not exact, so it cannot come first")
-    if found == list(expected):
-        return [] if contender.exact else _errors(contender.name, x, found, expected)
+    if result == list(expected):
+        return [] if contender.exact else _errors(contender.name, x, result, expected)
     if not contender.exact:
-        return _errors(contender.name, x, found, expected)
-    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        return _errors(contender.name, x, result, expected)
+    for number, (one, other) in enumerate(zip(result, expected, strict=True)):
         if one != other:
             raise WrongResultError(f"{contender.name}, document {number}: {sorted(one ^ other)[:5]} differ")
     raise AssertionError("equal after all")
 
 
-def _errors(series: str, x: X, found: Sequence[set[str]], expected: Sequence[set[str]]) -> list[Measured]:
-    lost = sum(len(e - f) for f, e in zip(found, expected, strict=True)) / len(found)
-    false = sum(len(f - e) for f, e in zip(found, expected, strict=True)) / len(found)
+def _errors(series: str, x: X, results: Sequence[set[str]], expected: Sequence[set[str]]) -> list[Measured]:
+    lost = sum(len(e - f) for f, e in zip(results, expected, strict=True)) / len(results)
+    false = sum(len(f - e) for f, e in zip(results, expected, strict=True)) / len(results)
     return [Measured(series, x, LOST, (lost,)), Measured(series, x, FALSE, (false,))]
 
 
-def check_with_lxml(queries: Mapping[str, str], documents: Sequence[bytes], found: Sequence[set[str]]) -> None:
+def check_with_lxml(queries: Mapping[str, str], documents: Sequence[bytes], result: Sequence[set[str]]) -> None:
     """Evaluate a sample of the queries one by one with libxml2.
 
     Raises:
@@ -206,5 +206,5 @@ def check_with_lxml(queries: Mapping[str, str], documents: Sequence[bytes], foun
     for query_id in chosen:
         evaluate = etree.XPath(f"boolean({queries[query_id]})")
         for number, tree in enumerate(trees):
-            if bool(evaluate(tree)) != (query_id in found[number]):
+            if bool(evaluate(tree)) != (query_id in result[number]):
                 raise WrongResultError(f"lxml finds otherwise for {queries[query_id]} on document {number}")

@@ -9,7 +9,6 @@ from typing import Any
 
 from lxml import etree
 
-from twigcast.errors import UnsupportedQuery
 from twigcast.lab.experiments.diao2005.filtering import WrongResultError
 from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, engine_available, parse_path
 from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
@@ -158,13 +157,13 @@ def measure_plans(
         plans = ready[name] = make()
         for key, query in translated.items():
             plans.add(key, query)
-        found = [plans.match_events(one) for one in events]
+        results = [plans.match_events(one) for one in events]
         if expected is None:
-            expected = found
-            _check_with_lxml(translated, messages, found)
-        elif found != expected:
+            expected = results
+            _check_with_lxml(translated, messages, results)
+        elif results != expected:
             raise WrongResultError(f"{name} gives other groups than the plan before it")
-        measured.append(Measured(name, x, "matched", (sum(map(len, found)) / len(found),)))
+        measured.append(Measured(name, x, "matched", (sum(map(len, results)) / len(results),)))
     measured += _measure(x, ready, events, repetitions)
     if engine_available() and expected is not None:
         measured += _measure_engine(x, queries, messages, expected, repetitions)
@@ -219,28 +218,19 @@ def _measure_engine(
     expected: Sequence[Mapping[str, Groups]],
     repetitions: int,
 ) -> list[Measured]:
-    from twigcast._core import Engine
+    from twigcast import SubscriptionSet
 
-    engine, bare = Engine(), Engine()
-    bare.add("nothing", NOTHING, {}, "xpath", False)
-    keys = [f"q{number}" for number in range(len(queries))]
-    refused = engine.add_many(keys, [query.text for query in queries], [{}], "xpath", False)
-    if refused and isinstance(refused[0][1], UnsupportedQuery):
-        return []  # an engine that does not rewrite yet has no curve
-    if refused:
-        raise refused[0][1]
-    by_slot = engine.keys()  # nothing is ever removed
+    engine, bare = SubscriptionSet(), SubscriptionSet([("nothing", NOTHING)])
+    engine.add_many((f"q{number}", query.text) for number, query in enumerate(queries)).raise_if_refused()
     for message, groups in zip(messages, expected, strict=True):
-        slots, numbers, payloads, _ = engine.deliver(message)
-        made = [None if number is None else payloads[number] for number in numbers]
-        delivered = {by_slot[slot]: payload for slot, payload in zip(slots, made, strict=True)}
+        delivered = {one.key: one.payload if one.rewritten else None for one in engine.deliver(message)}
         if set(delivered) != set(groups):
             raise WrongResultError(f"{ENGINE} matches other queries than the plans")
         _check_payloads(queries, message, groups, delivered)
 
-    def deliver(which: Engine) -> None:
+    def deliver(which: SubscriptionSet) -> None:
         for message in messages:
-            which.deliver(message)
+            which.deliver(message).arrow()
 
     deliver(bare)
     works = [partial(deliver, bare), partial(deliver, engine)]
@@ -255,14 +245,14 @@ def _check_payloads(
     """Compare what the engine delivers with what the message factory makes of the groups, for some of the queries."""
     nodes = PathMatcher().match(read_events(message)).nodes
     for key in list(groups)[:: max(1, len(groups) // ORACLE_SAMPLE)]:
-        made = result(transform_query_of(queries[int(key[1:])]), groups[key], nodes)
+        created = result(transform_query_of(queries[int(key[1:])]), groups[key], nodes)
         payload = (delivered[key] or b"").decode()
-        if etree.canonicalize(f"<all>{made}</all>") != etree.canonicalize(f"<all>{payload}</all>"):
+        if etree.canonicalize(f"<all>{created}</all>") != etree.canonicalize(f"<all>{payload}</all>"):
             raise WrongResultError(f"{ENGINE} delivers otherwise for {key}: {payload[:200]}")
 
 
 def _check_with_lxml(
-    queries: Mapping[str, TransformQuery], messages: Sequence[bytes], found: Sequence[Mapping[str, Groups]]
+    queries: Mapping[str, TransformQuery], messages: Sequence[bytes], result: Sequence[Mapping[str, Groups]]
 ) -> None:
     """Evaluate some queries clause by clause with libxml2, and compare the numbers of nodes in all lists."""
     step = max(1, len(queries) // ORACLE_SAMPLE)
@@ -270,7 +260,7 @@ def _check_with_lxml(
         tree = etree.ElementTree(etree.fromstring(message))
         for key in list(queries)[::step]:
             query = queries[key]
-            lists = [lists for _, lists in found[number].get(key, [])]
+            lists = [lists for _, lists in result[number].get(key, [])]
             if [tuple(map(len, group)) for group in lists] != list(_counts(query, tree)):
                 raise WrongResultError(f"libxml2 finds otherwise for {key} on message {number}")
 
@@ -286,6 +276,6 @@ def _counts(query: TransformQuery, tree: etree._ElementTree) -> list[tuple[int, 
 
 
 def _select(node: Any, path: str) -> list[Any]:
-    found = node.xpath(path)
-    assert isinstance(found, list)
-    return found
+    result = node.xpath(path)
+    assert isinstance(result, list)
+    return result

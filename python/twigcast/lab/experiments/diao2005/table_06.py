@@ -27,9 +27,9 @@ class ProfiledYFilter(YFilter):
 
     def _end_document(self, document: Element) -> set[str]:
         started = clock()
-        found = super()._end_document(document)
+        result = super()._end_document(document)
         self.np_filter_ms += (clock() - started) * 1000
-        return found
+        return result
 
 
 def measure(point: Point) -> list[Measured]:
@@ -41,8 +41,8 @@ def measure(point: Point) -> list[Measured]:
         algorithm.add(query_id, parse_path(text))
     events = [read_events(message) for message in messages]
     algorithm.counters.reset()
-    found = [algorithm.match_events(one) for one in events]
-    check_with_lxml(named, messages, found)
+    results = [algorithm.match_events(one) for one in events]
+    check_with_lxml(named, messages, results)
     visits = algorithm.counters.accepting_visits / len(messages)
     matching, filtering = _profile(algorithm, events)
     values = {
@@ -50,7 +50,7 @@ def measure(point: Point) -> list[Measured]:
         "np_filter_ms": filtering,
         "states": (float(algorithm.counters.states),),
         "accepting_visits": (visits,),
-        "matched": (sum(map(len, found)) / len(messages),),
+        "matched": (sum(map(len, results)) / len(messages),),
     }
     return [Measured("YFilter", point.x, metric, samples) for metric, samples in values.items()]
 

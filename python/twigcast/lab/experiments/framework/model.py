@@ -56,8 +56,8 @@ class Results:
 
     def samples(self, series: str, x: X, metric: str) -> tuple[float, ...]:
         """The samples; none if it was not measured."""
-        found = self._by_key.get((series, x, metric))
-        return found.samples if found else ()
+        result = self._by_key.get((series, x, metric))
+        return result.samples if result else ()
 
     def value(self, series: str, x: X, metric: str = MQPT) -> float:
         """The median of the samples.
@@ -114,12 +114,12 @@ class Claim:
     check: Check
     otherwise: str = ""
     """Why it does not come out, where it does not."""
-    place: float | None = None
+    position: float | None = None
     """Where on the x axis the publication saw it, if the statement is about that place."""
 
-    def made_at(self, place: float) -> Claim:
+    def at_position(self, position: float) -> Claim:
         """The same claim as one about a place on the x axis: before it, it cannot fail to hold."""
-        return replace(self, place=place)
+        return replace(self, position=position)
 
     def because(self, reason: str) -> Claim:
         """The same claim with what is known of why it does not come out."""
@@ -133,8 +133,8 @@ class Claim:
             return Verdict(self.text, "not checked", f"not measured: {missing}")
         if held is False:
             xs = [x for x in results.xs() if not isinstance(x, str)]
-            if self.place is not None and xs and max(xs) < self.place:
-                seen = f"{seen}; published for {self.place:,.0f}"
+            if self.position is not None and xs and max(xs) < self.position:
+                seen = f"{seen}; published for {self.position:,.0f}"
                 return Verdict(self.text, "not reached", seen, self.otherwise)
             return Verdict(self.text, "not held", seen, self.otherwise)
         return Verdict(self.text, "not checked" if held is None else "held", seen)
@@ -160,12 +160,12 @@ class Table:
     x_label: str = ""
 
 
-def _is_at(x: X, place: str) -> bool:
+def _is_at(x: X, position: str) -> bool:
     """Whether a place on the x axis is the one written so: 1 and 1.0 are the same."""
     if isinstance(x, str):
-        return x == place
+        return x == position
     try:
-        return float(place) == x
+        return float(position) == x
     except ValueError:
         return False
 
@@ -202,11 +202,11 @@ class Experiment:
         sweep: dict[Scale, list[Point]] = {scale: list(map(limited, points)) for scale, points in self.sweep.items()}
         return replace(self, sweep=sweep)
 
-    def at(self, places: Collection[str]) -> Experiment:
+    def at(self, positions: Collection[str]) -> Experiment:
         """The same with the points at these places on the x axis alone."""
 
         def chosen(points: Sequence[Point]) -> list[Point]:
-            return [point for point in points if any(_is_at(point.x, place) for place in places)]
+            return [point for point in points if any(_is_at(point.x, position) for position in positions)]
 
         return replace(self, sweep={scale: chosen(points) for scale, points in self.sweep.items()})
 

@@ -34,11 +34,11 @@ def experiments() -> tuple[Experiment, ...]:
 
     A module holds one, several parts of one figure, or only what the others share.
     """
-    found: list[Experiment] = []
+    results: list[Experiment] = []
     for package in PACKAGES:
         for module in sorted(info.name for info in iter_modules(import_module(package).__path__)):
-            found.extend(getattr(import_module(f"{package}.{module}"), "EXPERIMENTS", ()))
-    return tuple(found)
+            results.extend(getattr(import_module(f"{package}.{module}"), "EXPERIMENTS", ()))
+    return tuple(results)
 
 
 def experiment_by_id(name: str) -> Experiment:

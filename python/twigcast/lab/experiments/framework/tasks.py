@@ -74,20 +74,20 @@ class OnSpark:
         """See `Tasks`."""
         seconds = self._seconds
 
-        def made(one: tuple[int, _I]) -> tuple[int, _R]:
+        def timed(one: tuple[int, _I]) -> tuple[int, _R]:
             started = process_time()
-            found = function(one[1])
+            result = function(one[1])
             seconds.add(process_time() - started)
-            return one[0], found
+            return one[0], result
 
-        done = self._context.parallelize(list(enumerate(inputs)), len(inputs)).map(made).collect()
-        return [found for _, found in sorted(done, key=lambda pair: pair[0])]
+        done = self._context.parallelize(list(enumerate(inputs)), len(inputs)).map(timed).collect()
+        return [result for _, result in sorted(done, key=lambda pair: pair[0])]
 
     def regroup(self, make: Make[_I, _V], inputs: Sequence[_I], groups: int, finish: Finish[_V, _R]) -> list[_R]:
         """See `Tasks`."""
         seconds = self._seconds
 
-        def made(one: _I) -> list[tuple[int, _V]]:
+        def timed(one: _I) -> list[tuple[int, _V]]:
             started = process_time()
             values = list(make(one))
             seconds.add(process_time() - started)
@@ -95,9 +95,9 @@ class OnSpark:
 
         def finished(group: tuple[int, Iterable[_V]]) -> tuple[int, _R]:
             started = process_time()
-            found = finish(group[0], list(group[1]))
+            result = finish(group[0], list(group[1]))
             seconds.add(process_time() - started)
-            return group[0], found
+            return group[0], result
 
-        gathered = self._context.parallelize(inputs, len(inputs)).flatMap(made).groupByKey(groups, int)
-        return [found for _, found in sorted(gathered.map(finished).collect(), key=lambda pair: pair[0])]
+        gathered = self._context.parallelize(inputs, len(inputs)).flatMap(timed).groupByKey(groups, int)
+        return [result for _, result in sorted(gathered.map(finished).collect(), key=lambda pair: pair[0])]

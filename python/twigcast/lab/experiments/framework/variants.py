@@ -23,10 +23,10 @@ DTD_ONLY = ("D-T3", "D-T4", "D-F4.13", "D-F5.4", "D-F7.5", "D-F7.6", "B-F4.6")
 ON_NITF = (*DOCUMENTS_OF_BENCHMARK, *DTD_ONLY)
 
 
-def find_nitf(given: Path | None = None) -> Path | None:
+def find_nitf(supplied: Path | None = None) -> Path | None:
     """The folder with the real DTD and documents: as given, as the environment says, or beside the working folder."""
     named = os.environ.get("TWIGCAST_NITF")
-    candidates = [given] if given else [Path(named)] if named else [Path("../shared/data/nitf")]
+    candidates = [supplied] if supplied else [Path(named)] if named else [Path("../shared/data/nitf")]
     return next((folder.resolve() for folder in candidates if (folder / DTD).is_file()), None)
 
 

@@ -37,16 +37,16 @@ def make_part(draws: int, cut: int, groups: int, maker: int) -> Iterator[tuple[i
     """Draw random path queries, drop those drawn before, and part them by their first labels."""
     generator = Random(f"queries {SEED} {maker}")  # noqa: S311 - reproducible, not secret
     walker = Walker(ElementGraph(bundled_dtd(NITF[0])), generator, wildcard=0.2, descendant=0.2)
-    known = {walker.path(DEPTH) for _ in range(draws)}
-    rows = _encoded([labels_of(path) for path in known]).rows
+    existing = {walker.path(DEPTH) for _ in range(draws)}
+    rows = _encoded([labels_of(path) for path in existing]).rows
     rows = np.pad(rows, ((0, 0), (0, 2 * DEPTH - rows.shape[1])))
-    for group, places in part_paths(rows, cut, groups):
-        yield group, (maker, rows[places])
+    for group, positions in part_paths(rows, cut, groups):
+        yield group, (maker, rows[positions])
 
 
-def distinct_rows(made: Sequence[_PeerPaths]) -> tuple[Codes, Codes]:
+def distinct_rows(created: Sequence[_PeerPaths]) -> tuple[Codes, Codes]:
     """The different rows of several makers, and the least maker of each; rows are as wide as they must be."""
-    ordered = sorted(made, key=_maker)
+    ordered = sorted(created, key=_maker)
     makers = np.concatenate([np.full(len(rows), maker, np.uint16) for maker, rows in ordered])
     rows = np.concatenate([rows for _, rows in ordered])
     # The first of equal ones is that of the least maker.
@@ -55,8 +55,8 @@ def distinct_rows(made: Sequence[_PeerPaths]) -> tuple[Codes, Codes]:
     return rows[firsts], makers[firsts]
 
 
-def _maker(made: _PeerPaths) -> int:
-    return made[0]
+def _maker(created: _PeerPaths) -> int:
+    return created[0]
 
 
 @lru_cache(maxsize=1)
@@ -71,16 +71,16 @@ Setting = tuple[int, int, int]
 
 
 def tally_part(
-    setting: Setting, steps: Sequence[int], group: int, made: Sequence[_PeerPaths]
+    setting: Setting, steps: Sequence[int], group: int, created: Sequence[_PeerPaths]
 ) -> list[tuple[PartTally, Codes]]:
     """For every step (the paths of so many makers) what a part comes to, and the beginnings of its paths."""
-    rows, makers = distinct_rows(made)
-    found = []
+    rows, makers = distinct_rows(created)
+    results = []
     for step in steps:
         chosen = rows[makers < step]
         tally = _cut(*setting).part(_encoded().with_rows(chosen))
-        found.append((tally, trunk_rows(chosen, setting[0])))
-    return found
+        results.append((tally, trunk_rows(chosen, setting[0])))
+    return results
 
 
 def tally_trunk(setting: Setting, beginnings: Sequence[Codes]) -> PartTally:

@@ -38,25 +38,25 @@ AGGREGATED = tuple(DTD_NAMES)
 def make_queries(dtds: Sequence[str], count: int, *, distinct: bool, seed: int = SEED, **parameters: Any) -> list[str]:
     """Path queries of depth 10, an equal part from every DTD; fewer from one that has no more different ones."""
     share = count // len(dtds)
-    made: list[str] = []
+    created: list[str] = []
     for dtd in dtds:
-        made.extend(_queries_of(dtd, share, distinct, seed, **parameters))
+        created.extend(_queries_of(dtd, share, distinct, seed, **parameters))
     # One after the other from every DTD, so that the first half is like the whole.
-    return [made[start + step] for step in range(share) for start in range(0, len(made) - step, share)]
+    return [created[start + step] for step in range(share) for start in range(0, len(created) - step, share)]
 
 
 def _queries_of(dtd: str, count: int, distinct: bool, seed: int, **parameters: Any) -> list[str]:
-    found: list[str] = []
+    results: list[str] = []
     asked = min(count, 1000)
-    while len(found) < count:
+    while len(results) < count:
         try:
-            found = path_queries(bundled_dtd(dtd), asked, seed, depth=10, distinct=distinct, **parameters)
+            results = path_queries(bundled_dtd(dtd), asked, seed, depth=10, distinct=distinct, **parameters)
         except WorkloadExhaustedError:
             # A small DTD has no more different ones: others repeat.
-            return (found * (count // max(1, len(found)) + 1))[:count]
+            return (results * (count // max(1, len(results)) + 1))[:count]
         # By 64,000 a small DTD has run out: from there on all at once.
         asked = count if asked >= 64_000 else min(count, asked * 8)
-    return found
+    return results
 
 
 def make_documents(dtds: Sequence[str], count: int, seed: int = SEED) -> list[Document]:
@@ -68,8 +68,8 @@ def make_documents(dtds: Sequence[str], count: int, seed: int = SEED) -> list[Do
 def _documents(dtds: tuple[str, ...], count: int, seed: int) -> tuple[Document, ...]:
     each = -(-count // len(dtds))
     presets = ALONE if dtds == NITF else MIXED
-    made = [list(presets[dtd].make(bundled_dtd(dtd), each, seed)) for dtd in dtds]
-    mixed = [xml for group in zip(*made, strict=True) for xml in group]
+    created = [list(presets[dtd].make(bundled_dtd(dtd), each, seed)) for dtd in dtds]
+    mixed = [xml for group in zip(*created, strict=True) for xml in group]
     return tuple(read_document(f"m{number}", xml) for number, xml in enumerate(mixed[:count]))
 
 
@@ -89,7 +89,7 @@ PUBLISHERS = 16
 
 def published(network: Network, documents: Sequence[Document], *, iteratively: bool = False) -> list[FilteringTally]:
     """Publish messages from several peers in turn."""
-    count = len(network.places)
+    count = len(network.positions)
     publishers = [number % PUBLISHERS * 7919 % count for number in range(len(documents))]
     publish = network.publish_all_iteratively if iteratively else network.publish_all
     return publish(documents, publishers)
@@ -120,9 +120,9 @@ def _growth(frozen: tuple[tuple[str, Any], ...]) -> tuple[Measured, ...]:
     rows: list[Measured] = []
     steps = parameters["steps"]
     paths = make_paths(parameters["dtds"], steps[-1], distinct=parameters["distinct"])
-    places = RingPositions(parameters["hosts"])
+    positions = RingPositions(parameters["hosts"])
     for x in steps:
-        network = Network(Automaton(paths, x), places)
+        network = Network(Automaton(paths, x), positions)
         rows += averaged(series, x, published(network, documents))
         if parameters.get("both"):
             rows += averaged("iterative", x, published(network, documents, iteratively=True))

@@ -151,7 +151,7 @@ def match_early(simulation: OnyxSimulation) -> Shown:
             received[node] = received.get(node, 0) + 1
     exact = onyx(simulation)
     alike, sources = simulation.alike, simulation.shape.sources
-    told = sum(len(query) * alike[key] for key, query in simulation.queries.items()) * sources
+    reported = sum(len(query) * alike[key] for key, query in simulation.queries.items()) * sources
     return Shown(
         100 * reached / count / others,
         exact.wanted,
@@ -159,7 +159,7 @@ def match_early(simulation: OnyxSimulation) -> Shown:
         size / count / 1_000,
         max(received.values(), default=0) / count,
         alike.total() * sources / simulation.shape.brokers,
-        told,
+        reported,
         exact.hops,
         exact.milliseconds,
         0.0,
@@ -216,22 +216,22 @@ def measure_generalised(point: Point) -> list[Measured]:
 def measure_systems(point: Point) -> list[Measured]:
     """All five ways: one subscription a broker, one source."""
     simulation = simulated(frozen(point.parameters))
-    wishes = [interest_of(simulation, broker) for broker in range(simulation.shape.brokers)]
+    interests = [interest_of(simulation, broker) for broker in range(simulation.shape.brokers)]
     bodies = [message.body for message in simulation.messages]
-    wanted = onyx(simulation).wanted
+    requested = onyx(simulation).wanted
     root = simulation.roots[0]
-    shown = {"Chord automaton": _chord(wishes, bodies, root), "CoDD": _codd(wishes, bodies, root)}
+    shown = {"Chord automaton": _chord(interests, bodies, root), "CoDD": _codd(interests, bodies, root)}
     for other in shown.values():
-        other.wanted = wanted
+        other.wanted = requested
     return measure_methods(point) + [row for name, some in shown.items() for row in rows(name, point.x, some)]
 
 
 def interest_of(simulation: OnyxSimulation, broker: int) -> Path:
     """The wish of the only user of a broker."""
-    return simulation.wishes[f"{broker} {broker}"]
+    return simulation.interests[f"{broker} {broker}"]
 
 
-def _chord(wishes: list[Path], bodies: list[bytes], root: Address) -> Shown:
+def _chord(interests: list[Path], bodies: list[bytes], root: Address) -> Shown:
     """Every broker a peer; a unit of time is a hop."""
     times: list[float] = []
     started = 0.0
@@ -241,13 +241,13 @@ def _chord(wishes: list[Path], bodies: list[bytes], root: Address) -> Shown:
             times.append(time - started)
 
     simulator = Simulator(SEED, NetworkFaults(), on_delivery=note)
-    for peer in build_ring(ChordSettings(), len(wishes)):
+    for peer in build_ring(ChordSettings(), len(interests)):
         simulator.add(peer)
     addresses = sorted(simulator.nodes)
-    for address, wish in zip(addresses, wishes, strict=True):
-        simulator.command(address, indexing.subscribe, f"s{address}", wish)
+    for address, interest in zip(addresses, interests, strict=True):
+        simulator.command(address, indexing.subscribe, f"s{address}", interest)
         simulator.run()
-    told = sum(simulator.counters.bytes.values())
+    reported = sum(simulator.counters.bytes.values())
     simulator.counters.messages.clear()
     simulator.counters.bytes.clear()
     simulator.counters.received.clear()
@@ -257,24 +257,24 @@ def _chord(wishes: list[Path], bodies: list[bytes], root: Address) -> Shown:
         simulator.run()
     count, peers = len(bodies), [node for node in simulator.nodes.values() if isinstance(node, Peer)]
     return Shown(
-        reached=100 * len(times) / count / (len(wishes) - 1),
+        reached=100 * len(times) / count / (len(interests) - 1),
         messages=sum(simulator.counters.messages.values()) / count,
         kilobytes=sum(simulator.counters.bytes.values()) / count / 1_000,
         busiest=max(simulator.counters.received.values(), default=0) / count,
         table=sum(len(peer.store.states) for peer in peers) / len(peers),
-        told=told,
+        told=reported,
         hops=sum(times) / max(1, len(times)),
     )
 
 
-def _codd(wishes: list[Path], bodies: list[bytes], root: Address) -> Shown:
+def _codd(interests: list[Path], bodies: list[bytes], root: Address) -> Shown:
     """Every broker but the producer a node of one tree. The first half of the messages builds it."""
-    others = [wish for broker, wish in enumerate(wishes) if broker != root]
-    twigs: list[Query] = [twig_of(wish) for wish in others]
+    others = [interest for broker, interest in enumerate(interests) if broker != root]
+    twigs: list[Query] = [twig_of(interest) for interest in others]
     engine = TwigEngine()
     engine.mask(twigs)
     subscriptions = SubscriptionSet()
-    texts = {str(wish): twig for wish, twig in zip(others, twigs, strict=True)}
+    texts = {str(interest): twig for interest, twig in zip(others, twigs, strict=True)}
     for text in texts:
         subscriptions.add(text, text)
     items = []
@@ -284,26 +284,26 @@ def _codd(wishes: list[Path], bodies: list[bytes], root: Address) -> Shown:
     run = start_run(engine, CoddSettings(reorganise_after=20), seed=SEED)
     stream = iter(items)
     generator = random.Random(SEED)  # noqa: S311 - reproducible, not secret
-    for address in generator.sample(range(1, len(wishes)), len(wishes) - 1):
+    for address in generator.sample(range(1, len(interests)), len(interests) - 1):
         run.add(address, twigs[address - 1])
         run.simulator.run(until=run.simulator.now + 1)
     run.stream(islice(stream, len(bodies)))
     counters = run.simulator.counters
-    told = sum(counters.bytes.values()) - counters.bytes[Forward]
+    reported = sum(counters.bytes.values()) - counters.bytes[Forward]
     for counted in (counters.messages, counters.bytes, counters.received):
         counted.clear()
     before = {node.address: node.received_count for node in run.nodes}
     run.stream(stream)
-    found = depths(run)
+    results = depths(run)
     received = {node.address: node.received_count - before.get(node.address, 0) for node in run.nodes}
     count = len(bodies)
     return Shown(
-        reached=100 * sum(received.values()) / count / (len(wishes) - 1),
+        reached=100 * sum(received.values()) / count / (len(interests) - 1),
         messages=counters.messages[Forward] / count,
         kilobytes=sum(counters.bytes.values()) / count / 1_000,
         busiest=max(received.values(), default=0) / count,
         table=sum(len(child.queries) for node in (*run.nodes, run.root) for child in node.children.values())
-        / len(wishes),
-        told=told,
-        hops=sum(found.values()) / max(1, len(found) - 1),
+        / len(interests),
+        told=reported,
+        hops=sum(results.values()) / max(1, len(results) - 1),
     )

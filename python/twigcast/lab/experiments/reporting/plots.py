@@ -52,13 +52,13 @@ def legend(experiment: Experiment, results: Results) -> str:
     """
     shows = _figure(experiment)
     series = _drawn(shows, results)
-    looks = _colours(series)
+    samples = _colours(series)
     if shows.kind == "lines":
-        keys = [(_line_key(*looks[name]), name) for name in series]
+        keys = [(_line_key(*samples[name]), name) for name in series]
     else:
         stack = shows.stack or (shows.metric,)
         keys = [
-            (_bar_key(looks[name][0], level, len(stack)), f"{name}: {label_of(metric)}" if len(stack) > 1 else name)
+            (_bar_key(samples[name][0], level, len(stack)), f"{name}: {label_of(metric)}" if len(stack) > 1 else name)
             for name in series
             for level, metric in enumerate(stack)
         ]
@@ -139,15 +139,15 @@ def _colours(series: Sequence[str]) -> dict[str, tuple[str, str, str]]:
     contenders = list(dict.fromkeys(_contender(name) for name in series if _contender(name) != ENGINE))
     styles = ("-", "--", "-.", ":")
     seen: dict[str, int] = {}
-    found = {}
+    results = {}
     for name in series:
         contender = _contender(name)
-        place = seen.get(contender, 0)
-        seen[contender] = place + 1
+        position = seen.get(contender, 0)
+        seen[contender] = position + 1
         number = contenders.index(contender) if contender != ENGINE else 0
         colour = ENGINE_COLOUR if contender == ENGINE else PALETTE[number % len(PALETTE)]
-        found[name] = (colour, MARKERS[(number if contender != ENGINE else 6) % len(MARKERS)], styles[place % 4])
-    return found
+        results[name] = (colour, MARKERS[(number if contender != ENGINE else 6) % len(MARKERS)], styles[position % 4])
+    return results
 
 
 def _contender(series: str) -> str:
@@ -195,7 +195,7 @@ def _lines(plt: Any, shows: Figure, results: Results, logarithmic: bool) -> Any:
 def _thousands(axes: Axes) -> None:
     """Large numbers with separators, on a linear axis."""
     if axes.get_ylim()[1] >= 10_000:
-        axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
+        axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,.0f}")
 
 
 def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
@@ -204,7 +204,7 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
     axes.set_yscale("log")
     narrow = max(values) < 30 * min(values)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-    axes.yaxis.set_major_formatter(lambda value, _place: f"{value:,g}" if value >= 1 else f"{value:g}")
+    axes.yaxis.set_major_formatter(lambda value, _position: f"{value:,g}" if value >= 1 else f"{value:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -217,7 +217,7 @@ def _number_axis(axes: Axes, results: Results, series: str, metric: str) -> None
     if any(isinstance(x, str) for x in xs):
         axes.set_xticks(range(len(xs)), [str(x) for x in xs])
     elif max(float(x) for x in xs) >= 1000:
-        axes.xaxis.set_major_formatter(lambda value, _place: f"{value / 1000:g}K" if value else "0")
+        axes.xaxis.set_major_formatter(lambda value, _position: f"{value / 1000:g}K" if value else "0")
     elif len(xs) <= 8:
         axes.set_xticks([float(x) for x in xs])
 
@@ -226,12 +226,12 @@ def _bars(plt: Any, shows: Figure, results: Results) -> Any:
     """Bars side by side per x, perhaps stacked from several metrics, with their heights where there is room."""
     stack = shows.stack or (shows.metric,)
     series = _drawn(shows, results)
-    looks = _colours(series)
+    samples = _colours(series)
     xs = results.xs(series[0], stack[0])
     figure, axes = plt.subplots(figsize=(min(9.6, max(PANEL[0], 0.8 * len(xs) * len(series))), PANEL[1]))
     width = 0.8 / len(series)
-    for place, name in enumerate(series):
-        left = [number - 0.4 + width * (place + 0.5) for number in range(len(xs))]
+    for position, name in enumerate(series):
+        left = [number - 0.4 + width * (position + 0.5) for number in range(len(xs))]
         bottom = [0.0] * len(xs)
         for level, metric in enumerate(stack):
             heights = [_or_zero(results, name, x, metric) for x in xs]
@@ -240,7 +240,7 @@ def _bars(plt: Any, shows: Figure, results: Results) -> Any:
                 heights,
                 width * 0.92,
                 bottom=bottom,
-                color=looks[name][0],
+                color=samples[name][0],
                 alpha=_alpha(level, len(stack)),
                 hatch=HATCHES[level % len(HATCHES)],
                 edgecolor="white",

@@ -121,8 +121,8 @@ class Automaton:
 
     def _single_edges(self, code: int) -> Numbers:
         targets = np.full(len(self), -1, np.int32)
-        found = np.flatnonzero(self.label == code)
-        targets[self.parent[found]] = found
+        result = np.flatnonzero(self.label == code)
+        targets[self.parent[result]] = result
         return targets
 
     def __len__(self) -> int:
@@ -133,9 +133,9 @@ class Automaton:
         sources, targets = self._by_label[self.codes.get(label, _NONE)]
         if not len(targets) or label not in self.codes:
             return _NOTHING, _NOTHING
-        places = np.minimum(np.searchsorted(sources, states), len(sources) - 1)
-        found = np.flatnonzero(sources[places] == states)
-        return found, targets[places[found]].astype(np.int64)
+        positions = np.minimum(np.searchsorted(sources, states), len(sources) - 1)
+        result = np.flatnonzero(sources[positions] == states)
+        return result, targets[positions[result]].astype(np.int64)
 
     def transitions(self) -> Integers:
         """For every state its edges, and its self-loop."""

@@ -37,8 +37,8 @@ def build_ring(settings: ChordSettings, hosts: int, identifiers: Sequence[int] |
     if hosts < 1:
         raise ImpossibleSetting("hosts", hosts, "at least 1")
     count = hosts * settings.virtual_nodes
-    places = identifiers or [identifier_of_address(address, settings.bits) for address in range(count)]
-    refs = sorted(Ref(place, address) for address, place in enumerate(places))
+    positions = identifiers or [identifier_of_address(address, settings.bits) for address in range(count)]
+    refs = sorted(Ref(position, address) for address, position in enumerate(positions))
     for one, other in pairwise(refs):
         if one.identifier == other.identifier:
             raise IdentifierClash(one.identifier, f"wanted by nodes {one.address} and {other.address}")
@@ -53,23 +53,23 @@ def build_ring(settings: ChordSettings, hosts: int, identifiers: Sequence[int] |
 
 def link_ring(peers: Sequence[Peer], refs: Sequence[Ref]) -> None:
     """Fill the routing tables of peers from all references, in order of place."""
-    places = [ref.identifier for ref in refs]
+    positions = [ref.identifier for ref in refs]
     for peer in peers:
-        index = bisect_left(places, peer.ref.identifier)
+        index = bisect_left(positions, peer.ref.identifier)
         count = len(refs)
         table = peer.table
         table.set_successors([refs[(index + step) % count] for step in range(1, min(count, table.successors_max + 1))])
         table.predecessor = refs[index - 1]
         table.verified_span = table.own_span() or 0
-        table.set_fingers(_distinct_fingers(peer, refs, places))
+        table.set_fingers(_distinct_fingers(peer, refs, positions))
 
 
-def _distinct_fingers(peer: Peer, refs: Sequence[Ref], places: Sequence[int]) -> list[Ref]:
+def _distinct_fingers(peer: Peer, refs: Sequence[Ref], positions: Sequence[int]) -> list[Ref]:
     fingers: list[Ref] = []
     power = 0
     while power < peer.settings.bits:
         start = (peer.ref.identifier + (1 << power)) % (1 << peer.settings.bits)
-        finger = refs[bisect_left(places, start) % len(refs)]
+        finger = refs[bisect_left(positions, start) % len(refs)]
         gap = peer.table.gap(finger.identifier)
         if gap == 0:
             break

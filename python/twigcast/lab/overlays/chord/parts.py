@@ -74,9 +74,9 @@ def part_paths(rows: Codes, cut: int, parts: int) -> Iterator[tuple[int, Integer
         mixed = (mixed ^ column.astype(np.uint64)) * _PRIME
     belongs = (mixed >> np.uint64(32)) % np.uint64(parts)
     for part in range(parts):
-        places = np.flatnonzero(belongs == part)
-        if len(places):
-            yield part, places
+        positions = np.flatnonzero(belongs == part)
+        if len(positions):
+            yield part, positions
 
 
 def trunk_rows(rows: Codes, cut: int) -> Codes:
@@ -94,13 +94,13 @@ class Cut:
 
     Attributes:
         cut: States at least so many labels from the start belong to parts, the others to the trunk.
-        places: The ring.
+        positions: The ring.
         documents: The messages.
         publishers: The node that publishes each.
     """
 
     cut: int
-    places: RingPositions
+    positions: RingPositions
     documents: Sequence[Document]
     publishers: Sequence[int]
 
@@ -122,7 +122,7 @@ class Cut:
     def _tally(
         self, paths: EncodedPaths, automaton: Automaton, counted: range, own: npt.NDArray[np.bool_]
     ) -> PartTally:
-        network = Network(automaton, self.places, counted)
+        network = Network(automaton, self.positions, counted)
         messages = network.publish_all(self.documents, self.publishers)
         transitions, stored = network.storage()
         queries = int(own.sum())

@@ -50,17 +50,17 @@ class RingPositions:
     def owners(self, digests: Iterable[bytes]) -> Numbers:
         """The nodes that own the keys with these SHA-1 digests."""
         identifiers, circle, count = self.identifiers, 1 << self.bits, len(self)
-        found = (bisect_left(identifiers, int.from_bytes(digest, "big") % circle) % count for digest in digests)
-        return np.fromiter(found, np.int32)
+        result = (bisect_left(identifiers, int.from_bytes(digest, "big") % circle) % count for digest in digests)
+        return np.fromiter(result, np.int32)
 
     def hops(self, starts: npt.ArrayLike, ends: npt.ArrayLike) -> Numbers:
         """Hops over the network of lookups from nodes for keys of others; between nodes of one host none is counted."""
         first, last = np.broadcast_arrays(np.asarray(starts, np.int64), np.asarray(ends, np.int64))
-        found = np.zeros(first.size, np.int32)
+        result = np.zeros(first.size, np.int32)
         for begin in range(0, first.size, _CHUNK):
             part = slice(begin, begin + _CHUNK)
-            found[part] = self._follow(first.ravel()[part], last.ravel()[part])
-        return found.reshape(first.shape)
+            result[part] = self._follow(first.ravel()[part], last.ravel()[part])
+        return result.reshape(first.shape)
 
     def _follow(self, starts: Integers, ends: Integers) -> Numbers:
         fingers, count = self._finger_gaps(), len(self)

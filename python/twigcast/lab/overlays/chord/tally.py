@@ -62,23 +62,23 @@ class Reached(NamedTuple):
     Attributes:
         states: The states, each once.
         branches: How many branches of the recursive method reach each with one element.
-        ways: Hops of the longest way to each.
+        path_counts: Hops of the longest way to each.
     """
 
     states: Integers
     branches: Integers
-    ways: Integers
+    path_counts: Integers
 
     @staticmethod
-    def of(states: Integers, branches: Integers, ways: Integers) -> Reached:
+    def of(states: Integers, branches: Integers, routes: Integers) -> Reached:
         """Gather what reaches the same state."""
         if not len(states):
-            return Reached(states, branches, ways)
+            return Reached(states, branches, routes)
         order = np.argsort(states, kind="stable")
         states = states[order]
         firsts = np.flatnonzero(np.concatenate(([True], states[1:] != states[:-1])))
         return Reached(
-            states[firsts], np.add.reduceat(branches[order], firsts), np.maximum.reduceat(ways[order], firsts)
+            states[firsts], np.add.reduceat(branches[order], firsts), np.maximum.reduceat(routes[order], firsts)
         )
 
     def and_(self, other: Reached) -> Reached:
@@ -99,7 +99,7 @@ class Network:
 
     Attributes:
         automaton: The automaton.
-        places: The ring.
+        positions: The ring.
         owners: For every state the node that owns it.
         load: Filtering messages received, by host.
         accesses: Messages for every state.
@@ -107,20 +107,20 @@ class Network:
         counted: The states whose messages, load, matches and storage are counted.
     """
 
-    def __init__(self, automaton: Automaton, places: RingPositions, counted: range | None = None) -> None:
+    def __init__(self, automaton: Automaton, positions: RingPositions, counted: range | None = None) -> None:
         """Place all states.
 
         Args:
             automaton: The automaton.
-            places: The ring.
+            positions: The ring.
             counted: Count only what concerns these states; all by default.
         """
         self.counted = range(len(automaton)) if counted is None else counted
         self.automaton = automaton
-        self.places = places
-        self.owners: Numbers = places.owners(automaton.digests())
+        self.positions = positions
+        self.owners: Numbers = positions.owners(automaton.digests())
         self.accesses: Integers = np.zeros(len(automaton), np.int64)
-        self.load: npt.NDArray[np.float64] = np.zeros(places.hosts)
+        self.load: npt.NDArray[np.float64] = np.zeros(positions.hosts)
         self.copies: dict[int, list[int]] = {}
         self._from_parent, self._from_above = self._steps()
 
@@ -128,19 +128,19 @@ class Network:
         """For every state the hops from its parent's owner, and from the one above a self-looping parent."""
         automaton, owners = self.automaton, self.owners
         parents = np.maximum(automaton.parent, 0)
-        near = self.places.hops(owners[parents], owners).astype(np.int64)
+        near = self.positions.hops(owners[parents], owners).astype(np.int64)
         below = np.flatnonzero(automaton.label[parents] == EPSILON_CODE)
         far = np.zeros(len(automaton), np.int64)
-        far[below] = self.places.hops(owners[parents[parents[below]]], owners[below])
+        far[below] = self.positions.hops(owners[parents[parents[below]]], owners[below])
         return near, far
 
     def storage(self) -> tuple[list[int], list[int]]:
         """Per host: transitions stored and states stored, with l = 0 (copies of self-looping children included)."""
-        hosts, automaton = self.places.host[self.owners], self.automaton
+        hosts, automaton = self.positions.host[self.owners], self.automaton
         size = automaton.transitions()
         above = np.flatnonzero(automaton.epsilon >= 0)
         size[above] += automaton.transitions()[automaton.epsilon[above]]
-        count = self.places.hosts
+        count = self.positions.hosts
         part = slice(self.counted.start, self.counted.stop)
         hosts, size = hosts[part], size[part]
         states = np.bincount(hosts, minlength=count)
@@ -166,7 +166,7 @@ class Network:
                 total -= accesses - accesses // (replicas + 1)
         for state in sorted(hot):
             key = self.automaton.key(state)
-            self.copies[state] = [self.places.owner(f"{key}#{copy}") for copy in range(1, replicas + 1)]
+            self.copies[state] = [self.positions.owner(f"{key}#{copy}") for copy in range(1, replicas + 1)]
         return len(hot)
 
     # The recursive method.
@@ -182,7 +182,7 @@ class Network:
             documents: The messages.
             publishers: The node that publishes each.
         """
-        first = self.places.hops(publishers, int(self.owners[0])).tolist()
+        first = self.positions.hops(publishers, int(self.owners[0])).tolist()
         once = int(0 in self.counted)
         tallies = [FilteringTally(once, once * hops, 1, hops) for hops in first]
         accesses: Integers = np.zeros(len(self.automaton), np.int64)
@@ -201,7 +201,9 @@ class Network:
         elements = documents = 0
         for below in path.below.values():
             named = self._named(sources, below.label)
-            longest = max((int(t.reached.ways.max()) for t in (anyway, named) if len(t.reached.states)), default=-1)
+            longest = max(
+                (int(t.reached.path_counts.max()) for t in (anyway, named) if len(t.reached.states)), default=-1
+            )
             if longest < 0:
                 continue
             self._count(below, anyway.messages + named.messages, anyway.hops + named.hops, longest, depth, batch)
@@ -247,7 +249,7 @@ class Network:
 
     def _traffic(self, targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> Traffic:
         branches = sources.branches[edges]
-        reached = Reached.of(targets, branches, sources.ways[edges] + steps)
+        reached = Reached.of(targets, branches, sources.path_counts[edges] + steps)
         if len(self.counted) < len(self.automaton):
             branches = np.where((targets >= self.counted.start) & (targets < self.counted.stop), branches, 0)
         return Traffic(reached, int(branches.sum()), int((branches * steps).sum()))
@@ -263,8 +265,8 @@ class Network:
         for state, holders in self.copies.items():
             shares[state] /= len(holders) + 1
             for holder in holders:
-                self.load[self.places.host[holder]] += shares[state]
-        self.load += np.bincount(self.places.host[self.owners], shares, self.places.hosts)
+                self.load[self.positions.host[holder]] += shares[state]
+        self.load += np.bincount(self.positions.host[self.owners], shares, self.positions.hosts)
 
     # The iterative method.
 
@@ -289,10 +291,10 @@ class Network:
 
     def _question(self, publisher: int) -> Numbers:
         """Hops of a question to every node, and of its answer."""
-        places = self.places
-        ways = places.hops(publisher, np.arange(len(places)))
-        ways += places.host != places.host[publisher]
-        return ways
+        positions = self.positions
+        routes = positions.hops(publisher, np.arange(len(positions)))
+        routes += positions.host != positions.host[publisher]
+        return routes
 
     def _ask(self, path: LabelPath, active: Integers, batch: _Questions) -> None:
         """Ask for the states that are active at a label path, once for every element below it."""
@@ -305,8 +307,8 @@ class Network:
             for number, count in below.counts.items():
                 publisher, tally = batch.publishers[number], batch.tallies[number]
                 if publisher not in costs:
-                    ways = batch.costs[publisher][owners]
-                    costs[publisher] = int(ways.sum()), int(ways.max())
+                    routes = batch.costs[publisher][owners]
+                    costs[publisher] = int(routes.sum()), int(routes.max())
                 hops, slowest = costs[publisher]
                 tally.messages += 2 * count * len(active)
                 tally.hops += count * hops
@@ -336,7 +338,7 @@ class _Sources(NamedTuple):
 
     states: Integers
     branches: Integers
-    ways: Integers
+    path_counts: Integers
     direct: int
 
     @staticmethod
@@ -346,7 +348,7 @@ class _Sources(NamedTuple):
         return _Sources(
             np.concatenate((active.states, entered[above])),
             np.concatenate((active.branches, active.branches[above])),
-            np.concatenate((active.ways, active.ways[above])),
+            np.concatenate((active.path_counts, active.path_counts[above])),
             len(active.states),
         )
 

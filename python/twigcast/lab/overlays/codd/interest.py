@@ -81,11 +81,11 @@ class InterestModel:
         """Split some classes in random halves and merge random pairs, back to k classes."""
         changes = self.shape.changes if self.shape.changes >= 0 else max(1, self.shape.classes // 5)
         chosen = self._random.sample(range(self.shape.classes), min(changes, self.shape.classes))
-        for place in chosen:
-            members = sorted(self.members[place])
+        for position in chosen:
+            members = sorted(self.members[position])
             self._random.shuffle(members)
             half = len(members) // 2
-            self.members[place] = set(members[:half])
+            self.members[position] = set(members[:half])
             self.members.append(set(members[half:]))
         while len(self.members) > self.shape.classes:
             one, other = sorted(self._random.sample(range(len(self.members)), 2))
@@ -148,7 +148,7 @@ class PlannedInterests(InterestModel):
     def _renumber(self) -> None:
         first = self._times * self.shape.classes
         self._times += 1
-        self._masks = [1 << (first + place) for place in range(len(self.members))]
+        self._masks = [1 << (first + position) for position in range(len(self.members))]
         for mask, members in zip(self._masks, self.members, strict=True):
             for member in members:
                 self._bits[member] |= mask

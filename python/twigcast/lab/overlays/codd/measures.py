@@ -18,18 +18,18 @@ from twigcast.overlay.core import Address
 
 def depths(run: CoddRun) -> dict[Address, int]:
     """Depth of every node that hangs below the producer."""
-    found = {ROOT: 0}
+    results = {ROOT: 0}
     frontier = [run.root]
     nodes = run.simulator.nodes
     while frontier:
         node = frontier.pop()
         for address in node.children:
             child = nodes.get(address)
-            if isinstance(child, CoddNode) and child.parent == node.address and address not in found:
-                found[address] = found[node.address] + 1
+            if isinstance(child, CoddNode) and child.parent == node.address and address not in results:
+                results[address] = results[node.address] + 1
                 frontier.append(child)
-    del found[ROOT]
-    return found
+    del results[ROOT]
+    return results
 
 
 def interior(run: CoddRun) -> list[CoddNode]:
@@ -49,7 +49,7 @@ class OverheadWindow:
     def __init__(self) -> None:
         self._before: dict[Address, tuple[int, int]] = {}
 
-    def look(self, nodes: Iterable[CoddNode]) -> tuple[float, float]:
+    def measure(self, nodes: Iterable[CoddNode]) -> tuple[float, float]:
         """The system's share of spurious documents, and the mean share of the nodes with children."""
         received = spurious = 0
         shares: list[float] = []
@@ -70,12 +70,12 @@ class OverheadWindow:
 
 def check_tree(run: CoddRun) -> list[Violation]:
     """The live nodes form one tree below the producer; fan-outs hold; filters are wide enough."""
-    found = depths(run)
+    result = depths(run)
     violations: list[Violation] = []
     for node in run.nodes:
         if not node.active:
             continue
-        if node.address not in found:
+        if node.address not in result:
             violations.append(
                 Violation("tree", node.now, node.address, f"not below the producer; parent {node.parent}")
             )
@@ -127,10 +127,10 @@ def check_deliveries(journal: Journal, trace: Sequence[Step], engine: Engine) ->
     for node, query in seen.queries.items():
         mask = engine.mask([query])
         got = seen.received.get(node, [])
-        wanted = {item.number for item in seen.items if engine.satisfied(item) & mask}
-        due = {number for number in wanted if number >= seen.first.get(node, 1 << 60)}
+        requested = {item.number for item in seen.items if engine.satisfied(item) & mask}
+        due = {number for number in requested if number >= seen.first.get(node, 1 << 60)}
         twice = sorted(number for number, times in Counter(got).items() if times > 1)
-        for rule, numbers in (("doubled", twice), ("false", sorted(set(got) - wanted))):
+        for rule, numbers in (("doubled", twice), ("false", sorted(set(got) - requested))):
             if numbers:
                 violations.append(Violation(rule, 0.0, node, str(numbers)))
         if node in seen.gone:

@@ -82,13 +82,13 @@ class CoddSimulation:
     def measures(self) -> dict[str, float | int | str]:
         """What came out."""
         run = self.run
-        found = depths(run)
+        results = depths(run)
         received = sum(node.received_count for node in run.nodes)
         measures: dict[str, float | int | str] = {
             "nodes alive": len(run.nodes),
-            "nodes in the tree": len(found),
-            "depth, mean": sum(found.values()) / max(1, len(found)),
-            "depth, most": max(found.values(), default=0),
+            "nodes in the tree": len(results),
+            "depth, mean": sum(results.values()) / max(1, len(results)),
+            "depth, most": max(results.values(), default=0),
             "interior nodes": len(interior(run)),
             "overhead, mean of interior nodes": mean_overhead(interior(run)),
             "overhead of the system": sum(node.spurious_count for node in run.nodes) / max(1, received),
@@ -102,8 +102,8 @@ class CoddSimulation:
 
     def tree(self) -> tuple[dict[Address, Address], dict[Address, float]]:
         """Parents and overheads, to draw."""
-        found = depths(self.run)
-        nodes = [node for node in self.run.nodes if node.address in found]
+        result = depths(self.run)
+        nodes = [node for node in self.run.nodes if node.address in result]
         return {node.address: node.parent for node in nodes}, {node.address: node.overhead() for node in nodes} | {
             ROOT: 0.0
         }

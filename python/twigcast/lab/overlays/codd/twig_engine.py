@@ -36,9 +36,9 @@ class TwigEngine:
 
     def satisfied(self, item: Item) -> int:
         """Evaluate the queries that are not yet evaluated on an item."""
-        answer, known = self._answers.get(item.number, (0, 0))
-        if known < len(self._twigs):
-            for number in range(known, len(self._twigs)):
+        answer, existing = self._answers.get(item.number, (0, 0))
+        if existing < len(self._twigs):
+            for number in range(existing, len(self._twigs)):
                 if twig_matches(self._twigs[number], item.content):
                     answer |= 1 << number
             self._answers[item.number] = (answer, len(self._twigs))

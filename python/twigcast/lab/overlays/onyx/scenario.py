@@ -52,7 +52,7 @@ class Store:
         accepted: Messages of others, by root and number.
         times: When they were stored first.
         horizons: Up to where it knows others.
-        known_since: When it had stored the first horizon of each of them.
+        tracked_since: When it had stored the first horizon of each of them.
         subscriptions: By key: the routing query.
         parts: By key: the part of messages that a subscription takes, where that is not the whole.
         lost: Ranges that were named as lost.
@@ -66,7 +66,7 @@ class Store:
     accepted: dict[tuple[Root, int], OverlayMessage] = field(default_factory=dict)
     times: dict[tuple[Root, int], float] = field(default_factory=dict)
     horizons: dict[Root, int] = field(default_factory=dict)
-    known_since: dict[Root, float] = field(default_factory=dict)
+    tracked_since: dict[Root, float] = field(default_factory=dict)
     subscriptions: dict[Hashable, RoutingQuery] = field(default_factory=dict)
     parts: dict[Hashable, Projection] = field(default_factory=dict)
     lost: list[RangeLost] = field(default_factory=list)
@@ -128,11 +128,11 @@ class OnyxNetwork:
 
     def neighbours(self, address: Address) -> dict[Address, int]:
         """Whom a broker is to be linked to, and what that costs."""
-        found = {}
+        results = {}
         for (one, other), cost in self.links.items():
             if address in (one, other):
-                found[other if address == one else one] = cost
-        return found
+                results[other if address == one else one] = cost
+        return results
 
     def start(self, address: Address) -> None:
         """Start a broker with what its store holds."""
@@ -148,9 +148,11 @@ class OnyxNetwork:
         )
         self.settled[address] = set()
         self.simulator.add(OrderedNode(inner, self.neighbours(address), self.ordered, store.incarnation))
-        for key, wanted in store.subscriptions.items():
+        for key, requested in store.subscriptions.items():
             part = store.parts.get(key)
-            self.give(address, lambda now, key=key, wanted=wanted, part=part: inner.subscribe(key, wanted, now, part))
+            self.give(
+                address, lambda now, key=key, required=requested, part=part: inner.subscribe(key, required, now, part)
+            )
 
     def start_all(self) -> None:
         """Start all brokers."""
@@ -190,16 +192,18 @@ class OnyxNetwork:
 
     # What users do.
 
-    def subscribe(self, address: Address, key: Hashable, wanted: RoutingQuery, part: Projection | None = None) -> None:
+    def subscribe(
+        self, address: Address, key: Hashable, requested: RoutingQuery, part: Projection | None = None
+    ) -> None:
         """A user subscribes, or replaces a subscription; `part`: what it takes of messages."""
         store = self.stores[address]
-        store.subscriptions[key] = wanted
+        store.subscriptions[key] = requested
         store.parts.pop(key, None)
         if part is not None:
             store.parts[key] = part
         if self.is_alive(address):
             broker = self.broker(address)
-            self.give(address, lambda now: broker.subscribe(key, wanted, now, part))
+            self.give(address, lambda now: broker.subscribe(key, requested, now, part))
 
     def unsubscribe(self, address: Address, key: Hashable) -> None:
         """A user takes a subscription back."""
@@ -270,28 +274,28 @@ class OnyxNetwork:
             store.repeats += key in store.accepted
             store.accepted.setdefault(key, item.message)
             store.times.setdefault(key, self.simulator.now)
-        store.known_since.setdefault(item.root, self.simulator.now)
+        store.tracked_since.setdefault(item.root, self.simulator.now)
         store.horizons[item.root] = max(store.horizons.get(item.root, 0), item.horizon)
         self.give(address, self.broker(address).stored, {item.root: item.horizon})
 
     def _answer(self, address: Address, question: Recover) -> None:
         """Read the store, and answer in pieces."""
-        store, way = self.stores[address], backwards(question)
+        store, route = self.stores[address], backwards(question)
         broker, after = self.broker(address), question.after
         if after < store.forgotten:
             gone = min(store.forgotten, question.upto)
-            self.give(address, broker.answer, Recovered(Span(address, after, gone, None), way, lost=True))
+            self.give(address, broker.answer, Recovered(Span(address, after, gone, None), route, lost=True))
             after = gone
-        matcher, left = RoutingMatcher(question.wanted), self.portion
+        matcher, left = RoutingMatcher(question.query), self.portion
         for number in sorted(number for number in store.messages if after < number <= question.upto):
             message = store.messages[number]
             if matcher.matches(message.body, message.scope):
                 left -= 1
                 pauses = not left and number < question.upto
                 span = Span(address, after, number, message)
-                self.give(address, broker.answer, Recovered(span, way, pauses=pauses))
+                self.give(address, broker.answer, Recovered(span, route, pauses=pauses))
                 after = number
                 if pauses:
                     return
         if after < question.upto:
-            self.give(address, broker.answer, Recovered(Span(address, after, question.upto, None), way))
+            self.give(address, broker.answer, Recovered(Span(address, after, question.upto, None), route))

@@ -157,7 +157,7 @@ class OnyxSimulation:
         self.alike: Counter[str] = Counter()
         """By key, how many users of the broker want the same. Brokers count them too: the second changes nothing."""
         self._first: dict[tuple[Address, str], str] = {}
-        self.wishes: dict[str, Path] = {}
+        self.interests: dict[str, Path] = {}
         self.messages: list[OverlayMessage] = []
         self.outcome = Outcome()
         self._matching: list[list[str]] = []
@@ -192,27 +192,27 @@ class OnyxSimulation:
         """A live broker."""
         return self.network.broker(address)
 
-    def _wanted(self, query: str) -> RoutingQuery:
+    def _routing_query(self, query: str) -> RoutingQuery:
         return everything() if self.shape.flooding else _routing_query(query)
 
     def _add(self, key: str, broker: Address) -> None:
         if self.shape.rewriting:
             query = self.world.text(broker)
         else:
-            wish = self.world.wish(broker)
-            query = str(wish)
-            self.wishes.setdefault(key, wish)
+            interest = self.world.interest(broker)
+            query = str(interest)
+            self.interests.setdefault(key, interest)
         if not self.shape.churn:
             first = self._first.setdefault((broker, query), key)
             self.alike[first] += 1
             if first != key:
-                self.wishes.pop(key, None)
+                self.interests.pop(key, None)
                 return
         else:
             self.alike[key] = 1
         self.queries[key] = query
         part = part_of(query, {}) if self.shape.reducing and not self.shape.flooding else None
-        self.network.subscribe(broker, key, self._wanted(query), part)
+        self.network.subscribe(broker, key, self._routing_query(query), part)
 
     def subscribe(self) -> None:
         """All users subscribe; everybody hears of it."""
@@ -296,17 +296,17 @@ class OnyxSimulation:
     def _judge(self) -> None:
         outcome, stores = self.outcome, self.network.stores
         for message, matching in zip(self.messages, self._matching, strict=True):
-            needed = {_broker_of(wish) for wish in matching} - {message.root}
+            needed = {_broker_of(interest) for interest in matching} - {message.root}
             outcome.needed.append(needed)
             key = message.root, message.number
             reached = {address for address, store in stores.items() if key in store.accepted}
             outcome.reached.append(reached)
             # A wish that was taken back since may have been so before the message came near.
-            kept = {_broker_of(wish) for wish in matching if wish in self.queries} - {message.root}
+            kept = {_broker_of(interest) for interest in matching if interest in self.queries} - {message.root}
             outcome.missing += len(kept - reached)
             if self.shape.reducing:
                 outcome.wrong += self._wrong(message, matching)
-            outcome.useless += len(reached - self._on_ways(message.root, needed))
+            outcome.useless += len(reached - self._on_paths(message.root, needed))
             store_delay = self.network.store_delay
             outcome.delays += [
                 stores[address].times[key] - store_delay - message.published for address in sorted(needed & reached)
@@ -335,19 +335,19 @@ class OnyxSimulation:
                 wrong += sum(got.get(key) != expected.get(key) for key in keys)
         return wrong
 
-    def _on_ways(self, root: Address, needed: set[Address]) -> set[Address]:
+    def _on_paths(self, root: Address, needed: set[Address]) -> set[Address]:
         """The brokers that a message has to pass, those that want it among them."""
         if self.shape.is_faulty:
             return set(self.network.addresses)
-        found = set()
+        results = set()
         for target in needed:
             node = target
-            while node != root and node not in found:
-                found.add(node)
+            while node != root and node not in results:
+                results.add(node)
                 parent = self.broker(node).streams[root].parent
                 assert parent is not None
                 node = parent
-        return found
+        return results
 
     def measures(self) -> dict[str, float | int | str]:
         """The outcome in numbers."""
@@ -386,7 +386,7 @@ class OnyxSimulation:
         for (_, receiver), count in self.outcome.sent.items():
             loads[receiver] += count
         return draw_map(
-            self.world.places,
+            self.world.locations,
             loads,
             flows,
             title=f"{self.shape.brokers} brokers: messages received, and passed over each link",

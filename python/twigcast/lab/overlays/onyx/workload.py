@@ -50,19 +50,19 @@ class World:
     branching: float = 0.0
     items_min: int = 1
     rewriting: bool = False
-    places: list[tuple[float, float]] = field(init=False)
+    locations: list[tuple[float, float]] = field(init=False)
     _random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"world {self.seed} {self.brokers}")  # noqa: S311 - reproducible, not secret
-        self.places = [(self._random.random(), self._random.random()) for _ in range(self.brokers)]
+        self.locations = [(self._random.random(), self._random.random()) for _ in range(self.brokers)]
         side = max(1, round(self.areas**0.5))
         self._centres = [((n % side + 0.5) / side, (n // side + 0.5) / side) for n in range(self.areas)]
         self._area_weights = list(accumulate(1 / (rank + 1) ** 0.5 for rank in range(self.areas)))
         self._kind_weights = list(accumulate(1 / (rank + 1) for rank in range(_KINDS)))
         # Which areas are popular has nothing to do with where they are.
         self._ranked = self._random.sample(range(self.areas), self.areas)
-        self._near = [self._nearest(place) for place in self.places]
+        self._near = [self._nearest(position) for position in self.locations]
 
     _centres: list[tuple[float, float]] = field(init=False)
     _area_weights: list[float] = field(init=False)
@@ -70,17 +70,17 @@ class World:
     _ranked: list[int] = field(init=False)
     _near: list[list[int]] = field(init=False)
 
-    def _nearest(self, place: tuple[float, float]) -> list[int]:
-        return sorted(range(self.areas), key=lambda area: _distance(place, self._centres[area]))[:4]
+    def _nearest(self, position: tuple[float, float]) -> list[int]:
+        return sorted(range(self.areas), key=lambda area: _distance(position, self._centres[area]))[:4]
 
     def links(self, neighbours: int = 2) -> dict[tuple[Address, Address], int]:
         """Each broker is linked to the nearest of those before it, at a cost by distance: all are connected."""
-        found = {}
+        results = {}
         for node in range(1, self.brokers):
-            near = sorted(range(node), key=lambda other: _distance(self.places[node], self.places[other]))
+            near = sorted(range(node), key=lambda other: _distance(self.locations[node], self.locations[other]))
             for other in near[:neighbours]:
-                found[other, node] = max(1, round(100 * _distance(self.places[node], self.places[other])))
-        return found
+                results[other, node] = max(1, round(100 * _distance(self.locations[node], self.locations[other])))
+        return results
 
     def _area(self) -> int:
         (rank,) = self._random.choices(range(self.areas), cum_weights=self._area_weights)
@@ -90,11 +90,11 @@ class World:
         (kind,) = self._random.choices(range(_KINDS), cum_weights=self._kind_weights)
         return f"k{kind}"
 
-    def wish(self, broker: Address) -> Path:
+    def interest(self, broker: Address) -> Path:
         """What a user of a broker asks for."""
         rng = self._random
         if self.branching and rng.random() < self.branching:
-            return self._branching_wish(broker)
+            return self._branching_interest(broker)
         if rng.random() < self.structural:
             return Path.absolute(child("feed"), child(rng.choice(_SECTIONS)), descendant("picture"))
         area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
@@ -106,7 +106,7 @@ class World:
             tests.append(compare(nested(child("level")), ">=", rng.randint(2, 9)))
         return Path.absolute(child("feed"), child("*"), child("item", *tests))
 
-    def _branching_wish(self, broker: Address) -> Path:
+    def _branching_interest(self, broker: Address) -> Path:
         rng = self._random
         area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
         tests = [
@@ -119,7 +119,7 @@ class World:
     def text(self, broker: Address) -> str:
         """What a user of a broker asks for, as a query."""
         if not self.rewriting:
-            return str(self.wish(broker))
+            return str(self.interest(broker))
         rng = self._random
         area = rng.choice(self._near[broker]) if rng.random() < self.locality else self._area()
         where = f"$i/@area = 'a{area}'"
@@ -135,17 +135,17 @@ class World:
         rng = self._random
         section = "news" if self.rewriting else rng.choice(_SECTIONS)
         items = rng.randint(self.items_min, self.items_max)
-        told = "".join(self._item(self.filling // items) for _ in range(items))
-        return f"<feed><{section}>{told}</{section}></feed>".encode()
+        reported = "".join(self._item(self.filling // items) for _ in range(items))
+        return f"<feed><{section}>{reported}</{section}></feed>".encode()
 
     def _item(self, filling: int) -> str:
         rng = self._random
         text = "".join(rng.choice("aeiou lnrst") for _ in range(filling))
         picture = "<picture/>" if rng.random() < 0.02 else ""
         area, kind = self._area(), self._kind()
-        told = f"<place>a{area}</place><sort>{kind}</sort>" if self.branching else ""
+        reported = f"<place>a{area}</place><sort>{kind}</sort>" if self.branching else ""
         return (
-            f'<item area="a{area}" kind="{kind}">{told}<level>{rng.randint(0, 9)}</level>'
+            f'<item area="a{area}" kind="{kind}">{reported}<level>{rng.randint(0, 9)}</level>'
             f"<body>{text}{picture}</body></item>"
         )
 

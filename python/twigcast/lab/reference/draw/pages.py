@@ -31,13 +31,15 @@ def redraw(folder: Path, *, write: bool) -> list[str]:
         KeyError: A page asks for something that is not drawn.
     """
     drawn = figures()
-    wanted: dict[Path, str] = {folder / "figures" / name: text for name, text in drawn.items() if name.endswith(".svg")}
+    requested: dict[Path, str] = {
+        folder / "figures" / name: text for name, text in drawn.items() if name.endswith(".svg")
+    }
     for page in sorted(folder.glob("*.md")):
-        wanted[page] = _DRAWN.sub(
-            lambda found: f"{found[1]}\n{drawn[found['name']]}\n\n{found[3]}", page.read_text(encoding="utf-8")
+        requested[page] = _DRAWN.sub(
+            lambda result: f"{result[1]}\n{drawn[result['name']]}\n\n{result[3]}", page.read_text(encoding="utf-8")
         )
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = [path for path, text in requested.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     for path in stale if write else ():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(wanted[path], encoding="utf-8")
+        path.write_text(requested[path], encoding="utf-8")
     return [str(path.relative_to(folder)) for path in stale]

@@ -145,9 +145,9 @@ def _trie_node(item: Hashable) -> svg.Node:
 
 def _hybrid_run(algorithm: DiaoHybrid) -> str:
     def copies(element: Element) -> Sequence[object]:
-        made = algorithm._copies[-1]
+        created = algorithm._copies[-1]
         described = [
-            f"{users(c.node.stored)}-{c.node.position} at {'' if c.node.exact else '≥ '}{c.level}" for c in made
+            f"{users(c.node.stored)}-{c.node.position} at {'' if c.node.exact else '≥ '}{c.level}" for c in created
         ]
         reached = [_trie_path(node) for node in algorithm._searches[-1]]
         return listed(map(code, reached)), listed(described), listed(sorted(algorithm._selection.matched))
@@ -247,9 +247,9 @@ def afilter() -> dict[str, str]:
     }
 
 
-def _object(made: StackObject) -> str:
-    pointers = [f"{target or 'root'}{pointed.element.level}" for target, pointed in made.pointers.items()]
-    return f"{made.label}{made.element.level} → {listed(pointers, 'nothing')}"
+def _object(created: StackObject) -> str:
+    pointers = [f"{target or 'root'}{pointed.element.level}" for target, pointed in created.pointers.items()]
+    return f"{created.label}{created.element.level} → {listed(pointers, 'nothing')}"
 
 
 def boone() -> dict[str, str]:

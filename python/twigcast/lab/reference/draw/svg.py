@@ -93,7 +93,7 @@ def layered(
         layout.measure(root, 0)
     for root in roots:
         if root not in layout.placed:
-            layout.place(root)
+            layout.lay_out(root)
     return layout.picture(title).text()
 
 
@@ -115,7 +115,7 @@ class _Layout:
         for _, child in self._children(item):
             self.measure(child, column + 1)
 
-    def place(self, item: Hashable) -> None:
+    def lay_out(self, item: Hashable) -> None:
         node = self.placed[item] = self._draw(item)
         node.x = 40 + self._columns[item] * 105
         below = self._children(item)
@@ -123,7 +123,7 @@ class _Layout:
         own = [child for _, child in below if child not in self.placed]
         for child in own:
             if child not in self.placed:
-                self.place(child)
+                self.lay_out(child)
         if own:
             rows = [self.placed[child].y for child in own]
             node.y = (min(rows) + max(rows)) / 2

@@ -66,8 +66,8 @@ def selection() -> str:
         for match in entry.path_matches()
     ]
     text = f"Query {code(CONDITIONAL)} on {code(CONDITIONAL_MESSAGE.decode())}:"
-    found = table(("accepting visit", "path match", code('[@lang="no"]')), rows)
-    return f"{text}\n\n{found}\n\n{outcome(algorithm, CONDITIONAL_MESSAGE)}"
+    result = table(("accepting visit", "path match", code('[@lang="no"]')), rows)
+    return f"{text}\n\n{result}\n\n{outcome(algorithm, CONDITIONAL_MESSAGE)}"
 
 
 def inline() -> str:

@@ -130,12 +130,12 @@ def _called(function: str, arguments: tuple[Expr, ...]) -> _Value | None:
         return function == "true"
     if not values or None in values:
         return None
-    known = [value for value in values if value is not None]
+    existing = [value for value in values if value is not None]
     if function in ("not", "boolean"):
-        return _truth(known[0]) == (function == "boolean")
+        return _truth(existing[0]) == (function == "boolean")
     if function in ("count", "sum"):
-        return 0.0 if isinstance(known[0], _NoNodes) else None
-    texts = ["" if isinstance(value, _NoNodes) else value for value in known]
+        return 0.0 if isinstance(existing[0], _NoNodes) else None
+    texts = ["" if isinstance(value, _NoNodes) else value for value in existing]
     first = texts[0]
     if not isinstance(first, str):
         return None

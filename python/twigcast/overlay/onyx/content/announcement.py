@@ -32,11 +32,11 @@ class AnnouncementDelta(NamedTuple):
     """What a neighbour is to be told.
 
     Attributes:
-        wanted: Disjuncts that are new, or that hold for other roots now.
+        interests: Disjuncts that are new, or that hold for other roots now.
         unwanted: Disjuncts that are withdrawn.
     """
 
-    wanted: dict[Disjunct, Roots]
+    interests: dict[Disjunct, Roots]
     unwanted: frozenset[Disjunct]
 
 
@@ -58,15 +58,15 @@ class InterestCover:
     """Which wishes stand for which: those that others imply. Remembered, since neighbours are often told the same."""
 
     def __init__(self) -> None:
-        self._wishes: dict[Disjunct, Roots] = {}
+        self._interests: dict[Disjunct, Roots] = {}
         self._stands_for: dict[Disjunct, Disjunct] = {}
 
-    def __call__(self, wishes: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
+    def __call__(self, interests: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
         """Each wish with the one that stands for it, which it implies and whose roots cover its own."""
-        if wishes != self._wishes:
-            self._wishes = dict(wishes)
+        if interests != self._interests:
+            self._interests = dict(interests)
             self._stands_for = kept_without_implied(
-                wishes, lambda carrier, disjunct: covers(wishes[carrier], wishes[disjunct])
+                interests, lambda carrier, disjunct: covers(interests[carrier], interests[disjunct])
             )
         return dict(self._stands_for)
 
@@ -95,13 +95,13 @@ class Announcement:
         self.announced: dict[Disjunct, Roots] = {}
         self._boxes_max = boxes_max
         self._generalise = generalise
-        self._wishes: dict[Disjunct, Roots] = {}
+        self._interests: dict[Disjunct, Roots] = {}
         self._carrier: dict[Disjunct, Disjunct] = {}
         self._carried: dict[Disjunct, set[Disjunct]] = {}
         self._carriers = ImplicationIndex()
         self._path_uses: dict[LinearPath, int] = {}
         self._before: dict[Disjunct, Roots | None] = {}
-        self._wishes_when_tight = 0
+        self._interests_when_tight = 0
         self._is_loose = False
 
     @property
@@ -110,24 +110,24 @@ class Announcement:
         return len(self.announced) + len(self._path_uses)
 
     @property
-    def wishes(self) -> Mapping[Disjunct, Roots]:
+    def interests(self) -> Mapping[Disjunct, Roots]:
         """What is wanted, exactly."""
-        return self._wishes
+        return self._interests
 
-    def update(self, wishes: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
+    def update(self, interests: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
         """Change wishes: the roots for each, none where it is no longer a wish."""
-        if not self.announced and len(wishes) > _CARRIED_ANEW_MAX:
+        if not self.announced and len(interests) > _CARRIED_ANEW_MAX:
             # All at once, in the order that finds most carriers.
-            self._wishes.update((disjunct, roots) for disjunct, roots in wishes.items() if roots)
+            self._interests.update((disjunct, roots) for disjunct, roots in interests.items() if roots)
             self._tighten()
             return self._changes()
-        waiting = dict(wishes)
+        waiting = dict(interests)
         while waiting:
             disjunct, roots = waiting.popitem()
             for other in self._set_down(disjunct, roots):
-                waiting.setdefault(other, self._wishes[other])
+                waiting.setdefault(other, self._interests[other])
             if roots:
-                self._wishes[disjunct] = roots
+                self._interests[disjunct] = roots
                 self._carry(disjunct, roots)
         if self._boxes_max is not None and self._generalise is not None and self.boxes > self._boxes_max:
             self._widen(self._generalise(self.announced, int(self._boxes_max * _REDUCED_TO)))
@@ -140,8 +140,8 @@ class Announcement:
         if self._boxes_max is None:
             # Something that stood for very many is gone, as that for which a broker asks after its start. Left as it
             # is, everything would go on to pass; with too many, making it anew would keep the broker from its work.
-            return len(self._wishes) <= _TIGHTENED_AT_ONCE_MAX
-        return len(self._wishes) <= self._wishes_when_tight // 2
+            return len(self._interests) <= _TIGHTENED_AT_ONCE_MAX
+        return len(self._interests) <= self._interests_when_tight // 2
 
     def tighten(self) -> AnnouncementDelta:
         """Announce what would be announced if all wishes came at once."""
@@ -150,7 +150,7 @@ class Announcement:
 
     def _set_down(self, disjunct: Disjunct, roots: Roots) -> list[Disjunct]:
         """Take a wish out; the other wishes that need another carrier now."""
-        if self._wishes.pop(disjunct, None) is None:
+        if self._interests.pop(disjunct, None) is None:
             return []
         carrier = self._carrier.pop(disjunct, None)
         if carrier is None:
@@ -174,9 +174,9 @@ class Announcement:
             if covers(self.announced[carrier], roots):
                 self._attach(disjunct, carrier)
                 return
-        known = self.announced.get(disjunct)
+        existing = self.announced.get(disjunct)
         # Others that it still carries keep the roots that they need.
-        self._announce(disjunct, roots if known is None else joined(known, roots))
+        self._announce(disjunct, roots if existing is None else joined(existing, roots))
         self._attach(disjunct, disjunct)
 
     def _attach(self, disjunct: Disjunct, carrier: Disjunct) -> None:
@@ -184,10 +184,10 @@ class Announcement:
         self._carried.setdefault(carrier, set()).add(disjunct)
 
     def _announce(self, disjunct: Disjunct, roots: Roots) -> None:
-        known = self.announced.get(disjunct)
-        self._before.setdefault(disjunct, known)
+        existing = self.announced.get(disjunct)
+        self._before.setdefault(disjunct, existing)
         self.announced[disjunct] = roots
-        if known is None:
+        if existing is None:
             self._carriers.add(disjunct)
             for path in disjunct.paths:
                 self._path_uses[path] = self._path_uses.get(path, 0) + 1
@@ -214,18 +214,18 @@ class Announcement:
     def _widen(self, wider: Mapping[Disjunct, Disjunct]) -> None:
         """Announce the wider ones in the place of what is announced."""
         self._is_loose = True
-        self._wishes_when_tight = max(self._wishes_when_tight, len(self._wishes))
+        self._interests_when_tight = max(self._interests_when_tight, len(self._interests))
         for narrow, wide in wider.items():
             if narrow == wide:
                 continue
             roots, carried = self.announced[narrow], self._carried[narrow]
             self._withdraw(narrow)
             self._announce(wide, joined(self.announced.get(wide, roots), roots))
-            for wish in carried:
-                self._attach(wish, wide)
+            for interest in carried:
+                self._attach(interest, wide)
 
     def _tighten(self) -> None:
-        stands_for = self._absorb(self._wishes)
+        stands_for = self._absorb(self._interests)
         carriers = set(stands_for.values())
         limit = self._boxes_max
         self._is_loose = False
@@ -236,14 +236,14 @@ class Announcement:
         for carrier in list(self.announced):
             self._withdraw(carrier)
         self._carrier.clear()
-        wanted: dict[Disjunct, Roots] = {}
+        requested: dict[Disjunct, Roots] = {}
         for disjunct, carrier in stands_for.items():
-            roots = self._wishes[disjunct]
-            wanted[carrier] = joined(wanted[carrier], roots) if carrier in wanted else roots
+            roots = self._interests[disjunct]
+            requested[carrier] = joined(requested[carrier], roots) if carrier in requested else roots
             self._attach(disjunct, carrier)
-        for carrier, roots in wanted.items():
+        for carrier, roots in requested.items():
             self._announce(carrier, roots)
-        self._wishes_when_tight = len(self._wishes)
+        self._interests_when_tight = len(self._interests)
 
 
 def _boxes(disjuncts: Iterable[Disjunct]) -> int:

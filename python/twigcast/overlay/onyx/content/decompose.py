@@ -120,9 +120,9 @@ class Decomposed(NamedTuple):
 def decompose(condition: Expr, budget: Budget) -> Decomposed:
     """The disjunction of conjunctions of absolute linear paths that a condition at the document node implies."""
     work = _Decomposition(budget)
-    found = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
-    is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in found)
-    return Decomposed(frozenset(_largest(paths, budget.paths_max) for paths in found), is_generalised)
+    results = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
+    is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in results)
+    return Decomposed(frozenset(_largest(paths, budget.paths_max) for paths in results), is_generalised)
 
 
 def _largest(paths: frozenset[Steps], count: int) -> frozenset[Steps]:
@@ -149,8 +149,8 @@ class _Decomposition:
         return reduce(self._or, parts, FALSE)
 
     def _or(self, one: Alternatives, other: Alternatives) -> Alternatives:
-        found = _without_contained((*one, *other))
-        return found if len(found) <= self._budget.alternatives_max else self._in_common(found)
+        results = _without_contained((*one, *other))
+        return results if len(results) <= self._budget.alternatives_max else self._in_common(results)
 
     def _in_common(self, alternatives: Alternatives) -> Alternatives:
         self.is_generalised = True
@@ -180,9 +180,9 @@ class _Decomposition:
         if self._depth >= self._budget.depth_max:
             return self._too_deep()
         self._depth += 1
-        found = self._condition(expression, at_root=at_root, negated=negated)
+        result = self._condition(expression, at_root=at_root, negated=negated)
         self._depth -= 1
-        return found
+        return result
 
     def _condition(self, expression: Expr, *, at_root: bool, negated: bool) -> Alternatives:
         match expression:
@@ -286,9 +286,9 @@ class _Decomposition:
         if self._depth >= self._budget.depth_max:
             return self._too_deep()
         self._depth += 1
-        found = self._first_step(steps, at_root=at_root, descendant=descendant)
+        result = self._first_step(steps, at_root=at_root, descendant=descendant)
         self._depth -= 1
-        return found
+        return result
 
     def _first_step(self, steps: tuple[Step, ...], *, at_root: bool, descendant: bool) -> Alternatives:
         step, rest = steps[0], steps[1:]
@@ -330,19 +330,19 @@ class _Decomposition:
 
     def _element(self, step: Step, test: NameTest, rest: tuple[Step, ...], *, descendant: bool) -> Alternatives:
         after = self._both(self._predicates(step), self._steps(rest))
-        return _without_contained(_below(descendant, test, found) for found in after)
+        return _without_contained(_below(descendant, test, result) for result in after)
 
     def _named_self(self, step: Step, rest: tuple[Step, ...], *, at_root: bool, descendant: bool) -> Alternatives:
         """`self::name` or `descendant-or-self::name`."""
         assert isinstance(step.test, NameTest)
         descendant = descendant or step.axis is Axis.DESCENDANT_OR_SELF
-        found: list[Alternatives] = []
+        results: list[Alternatives] = []
         if not at_root:
             name: Alternatives = TRUE if step.test == ANY else (Alternative(here=frozenset({_name(step.test)})),)
-            found.append(self._all((name, self._predicates(step), self._steps(rest))))
+            results.append(self._all((name, self._predicates(step), self._steps(rest))))
         if descendant:
-            found.append(self._element(step, step.test, rest, descendant=True))
-        return self._either(found)
+            results.append(self._element(step, step.test, rest, descendant=True))
+        return self._either(results)
 
     def _value(self, step: Step, *, at_root: bool, descendant: bool) -> Alternatives:
         """An attribute or a text: of the element in hand, or of one below it."""
@@ -351,12 +351,12 @@ class _Decomposition:
             test for test in step.predicates if is_local(Path(ContextNode(), (Step(axis, step.test, (test,)),)))
         )
         condition = Path(ContextNode(), (Step(axis, step.test, own),))
-        found: list[Alternatives] = []
+        results: list[Alternatives] = []
         if not at_root:
-            found.append(self._local(condition, negated=False))
+            results.append(self._local(condition, negated=False))
         if descendant:
-            found.append((Alternative(below=frozenset({(step_of(True, ANY, (condition,)),)})),))
-        return self._either(found)
+            results.append((Alternative(below=frozenset({(step_of(True, ANY, (condition,)),)})),))
+        return self._either(results)
 
 
 def _name(test: NameTest) -> Expr:
@@ -368,16 +368,16 @@ def _leads_on(steps: tuple[Step, ...]) -> bool:
     return bool(steps) and steps[0].axis in (*_FORWARD, Axis.ATTRIBUTE)
 
 
-def _below(descendant: bool, test: NameTest, found: Alternative) -> Alternative:
+def _below(descendant: bool, test: NameTest, result: Alternative) -> Alternative:
     """What holds at an element, seen from the one above it."""
-    step = step_of(descendant, test, found.here)
-    paths = frozenset((step, *path) for path in found.below) or frozenset({(step,)})
-    return Alternative(below=paths, anywhere=found.anywhere)
+    step = step_of(descendant, test, result.here)
+    paths = frozenset((step, *path) for path in result.below) or frozenset({(step,)})
+    return Alternative(below=paths, anywhere=result.anywhere)
 
 
-def _anywhere(found: Alternatives) -> Alternatives:
+def _anywhere(results: Alternatives) -> Alternatives:
     """What holds at the document node, seen from wherever."""
-    return tuple(Alternative(anywhere=alternative.below | alternative.anywhere) for alternative in found)
+    return tuple(Alternative(anywhere=alternative.below | alternative.anywhere) for alternative in results)
 
 
 def _without_contained(alternatives: Iterable[Alternative]) -> Alternatives:

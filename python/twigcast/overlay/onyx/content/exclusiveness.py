@@ -54,8 +54,8 @@ def selections_of(query: RoutingQuery) -> Selections:
 
     Of a query with several alternatives: those that all alternatives have.
     """
-    found = [_of_conjunction(disjunct.paths) for disjunct in query]
-    return frozenset.intersection(*found) if found else frozenset()
+    results = [_of_conjunction(disjunct.paths) for disjunct in query]
+    return frozenset.intersection(*results) if results else frozenset()
 
 
 def _of_conjunction(paths: Iterable[LinearPath]) -> Selections:
@@ -85,11 +85,11 @@ def _equality(condition: object) -> list[tuple[Path, Constant]]:
 
 def coverage(queries: Iterable[Selections]) -> dict[ExclusivenessPattern, list[int]]:
     """By pattern: the queries, by number, that involve it."""
-    found: dict[ExclusivenessPattern, list[int]] = {}
+    results: dict[ExclusivenessPattern, list[int]] = {}
     for number, selections in enumerate(queries):
         for pattern in {pattern for pattern, _ in selections}:
-            found.setdefault(pattern, []).append(number)
-    return found
+            results.setdefault(pattern, []).append(number)
+    return results
 
 
 def select_patterns(
@@ -164,7 +164,7 @@ class _Buckets:
 
     def __init__(self, constants: Counter[Constant], count: int) -> None:
         self._count = count
-        self._known = frozenset(constants)
+        self._constants = frozenset(constants)
         texts = sorted(constant for constant in constants if isinstance(constant, str))
         numbers = sorted(constant for constant in constants if not isinstance(constant, str))
         self._texts, self._numbers = texts, numbers
@@ -176,15 +176,15 @@ class _Buckets:
     def bucket(self, constant: Constant) -> int:
         """The bucket of any constant: that of the largest known one that is not larger."""
         if isinstance(constant, str):
-            place = bisect_right(self._texts, constant) - 1
+            position = bisect_right(self._texts, constant) - 1
         else:
-            place = bisect_right(self._numbers, constant) - 1 + len(self._texts)
-        return self._bucket[max(0, place)] if self._bucket else 0
+            position = bisect_right(self._numbers, constant) - 1 + len(self._texts)
+        return self._bucket[max(0, position)] if self._bucket else 0
 
     def holding(self, text: str) -> set[int]:
         """The buckets with queries that a value of a message satisfies."""
         number = number_of(text)
-        return {self.bucket(value) for value in (text, number) if value in self._known}
+        return {self.bucket(value) for value in (text, number) if value in self._constants}
 
 
 class Partitioning:
@@ -232,11 +232,11 @@ class Partitioning:
 
     def matched(self, values: Mapping[ExclusivenessPattern, Collection[str]]) -> set[int]:
         """The partitions that a message with these values may match; don't care always, if it holds anything."""
-        found = {self.dont_care} if self.dont_care in self.partition_of else set()
+        result = {self.dont_care} if self.dont_care in self.partition_of else set()
         for pattern, buckets in self._buckets.items():
             for value in values.get(pattern, ()):
-                found |= buckets.holding(value)
-        return found
+                result |= buckets.holding(value)
+        return result
 
 
 class PatternReader:
@@ -257,12 +257,12 @@ class PatternReader:
         Raises:
             RejectedMessage: The message is malformed or over a limit.
         """
-        found: dict[ExclusivenessPattern, list[str]] = {}
+        results: dict[ExclusivenessPattern, list[str]] = {}
         for delivery in self._queries.deliver(message):
             # What the engine wrote.
             read = ET.fromstring(b"<vs>" + delivery.payload + b"</vs>")  # noqa: S314
-            found[self._patterns[int(delivery.key)]] = [value.text or "" for value in read]
-        return found
+            results[self._patterns[int(delivery.key)]] = [value.text or "" for value in read]
+        return results
 
     def occur_once(self, sample: Iterable[bytes]) -> frozenset[ExclusivenessPattern]:
         """The patterns that occur at most once in each message of a sample."""
@@ -293,8 +293,8 @@ def clustered(structures: Sequence[str], count: int) -> list[int]:
     """Queries of like structure together: in the order of their structures, cut into partitions of one size."""
     order = sorted(range(len(structures)), key=lambda number: structures[number])
     partition = [0] * len(structures)
-    for place, number in enumerate(order):
-        partition[number] = place * count // len(structures)
+    for position, number in enumerate(order):
+        partition[number] = position * count // len(structures)
     return partition
 
 
@@ -310,21 +310,21 @@ def assign(nearest: Sequence[Counter[Address]], capacity: int) -> list[Address]:
     Raises:
         ImpossibleSetting: There is no broker.
     """
-    room = dict.fromkeys(sorted({broker for counted in nearest for broker in counted}), capacity)
-    if nearest and not room:
+    remaining = dict.fromkeys(sorted({broker for counted in nearest for broker in counted}), capacity)
+    if nearest and not remaining:
         raise ImpossibleSetting("brokers", 0, "at least 1")
     pairs = [(-count, number, broker) for number, counted in enumerate(nearest) for broker, count in counted.items()]
     placed: dict[int, Address] = {}
     for _, number, broker in sorted(pairs):
         size = sum(nearest[number].values())
-        if number not in placed and room[broker] >= size:
+        if number not in placed and remaining[broker] >= size:
             placed[number] = broker
-            room[broker] -= size
+            remaining[broker] -= size
     for number, counted in enumerate(nearest):
         if number not in placed:
-            broker = max(room, key=lambda broker: (room[broker], -broker))
+            broker = max(remaining, key=lambda broker: (remaining[broker], -broker))
             placed[number] = broker
-            room[broker] -= sum(counted.values())
+            remaining[broker] -= sum(counted.values())
     return [placed[number] for number in range(len(nearest))]
 
 

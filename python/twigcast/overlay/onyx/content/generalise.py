@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from twigcast import _core
+from twigcast._core import ConjunctionIndex
 from twigcast.errors import QueryError
 from twigcast.overlay.onyx.content.implication import without_implied
 from twigcast.overlay.onyx.content.implication_index import kept_without_implied
@@ -44,8 +44,8 @@ def common_conjuncts(query: RoutingQuery) -> RoutingQuery:
     """Rule 7: one disjunct a scope, of the paths that all disjuncts have in common; always true if there are none."""
     common: dict[str, frozenset[LinearPath]] = {}
     for disjunct in query:
-        known = common.get(disjunct.scope)
-        common[disjunct.scope] = disjunct.paths if known is None else known & disjunct.paths
+        existing = common.get(disjunct.scope)
+        common[disjunct.scope] = disjunct.paths if existing is None else existing & disjunct.paths
     return frozenset(Disjunct(scope, paths) for scope, paths in common.items())
 
 
@@ -77,14 +77,14 @@ class Selectivity:
         new = {disjunct.paths for disjunct in disjuncts} - self._bits.keys()
         if not self._sample or not new:
             return
-        table = _core.RoutingTable()
+        table = ConjunctionIndex()
         numbers: dict[int, frozenset[LinearPath]] = {}
         for paths in new:
             self._bits[paths] = 0
             try:
                 numbers[table.add([(path.text, dict(path.namespaces)) for path in paths], [])] = paths
             except QueryError:
-                # What the engine refuses holds always (see `matching`).
+                # What the engine refuses holds always (see `routing_index`).
                 self._bits[paths] = (1 << len(self._sample)) - 1
         for index, message in enumerate(self._sample):
             for number in table.holding(message):
@@ -96,10 +96,10 @@ class Selectivity:
 
     def share(self, disjuncts: Iterable[Disjunct]) -> float:
         """The share of messages that satisfy at least one of these."""
-        known = list(disjuncts)
+        existing = list(disjuncts)
         if not self._sample:
-            return 1 - reduce(lambda missed, disjunct: missed * (1 - guess(disjunct)), known, 1.0)
-        return self.bits(known).bit_count() / len(self._sample)
+            return 1 - reduce(lambda missed, disjunct: missed * (1 - guess(disjunct)), existing, 1.0)
+        return self.bits(existing).bit_count() / len(self._sample)
 
     def loss(self, wide: Disjunct, members: Sequence[Disjunct], passing: int) -> tuple[float, float, float]:
         """What it costs to put `wide` in the place of the members.
@@ -167,12 +167,12 @@ def generalise(
         if len(current) <= _CROWDED * boxes_max:
             break
         current = _replace(stands_for, current, crude(current))
-    known: dict[Disjunct, list[Disjunct]] = {}
+    existing: dict[Disjunct, list[Disjunct]] = {}
     for _ in range(_ROUNDS_MAX):
         excess = boxes(current) - boxes_max
         if excess <= 0:
             break
-        chosen = _choose(current, excess, selectivity, known)
+        chosen = _choose(current, excess, selectivity, existing)
         if not chosen:
             break
         current = _replace(stands_for, current, chosen)
@@ -191,7 +191,7 @@ def _replace(stands_for: _Standing, current: set[Disjunct], chosen: Mapping[Disj
 
 
 def _choose(
-    current: set[Disjunct], excess: int, selectivity: Selectivity, known: dict[Disjunct, list[Disjunct]]
+    current: set[Disjunct], excess: int, selectivity: Selectivity, existing: dict[Disjunct, list[Disjunct]]
 ) -> dict[Disjunct, Disjunct]:
     """Groups to put together now, the cheapest first.
 
@@ -199,11 +199,11 @@ def _choose(
         current: All disjuncts.
         excess: Boxes to save; a part of it is saved now.
         selectivity: How widths are measured.
-        known: What disjuncts were widened to before; is added to.
+        existing: What disjuncts were widened to before; is added to.
     """
     uses = Counter(path for disjunct in current for path in disjunct.paths)
     saving: list[tuple[Disjunct, list[Disjunct], int]] = []
-    for wide, members in _groups(current, known).items():
+    for wide, members in _groups(current, existing).items():
         gain = _gain(wide, members, uses)
         if gain > 0:
             saving.append((wide, members, gain))
@@ -240,13 +240,13 @@ def _gain(wide: Disjunct, members: Sequence[Disjunct], uses: Counter[LinearPath]
     return len(members) - 1 + gone - new
 
 
-def _groups(current: Iterable[Disjunct], known: dict[Disjunct, list[Disjunct]]) -> dict[Disjunct, list[Disjunct]]:
+def _groups(current: Iterable[Disjunct], existing: dict[Disjunct, list[Disjunct]]) -> dict[Disjunct, list[Disjunct]]:
     """Wider disjuncts and those from which one rule makes them."""
     groups: dict[Disjunct, list[Disjunct]] = {}
     for disjunct in current:
-        if disjunct not in known:
-            known[disjunct] = list(dict.fromkeys(wider(disjunct)))
-        for wide in known[disjunct]:
+        if disjunct not in existing:
+            existing[disjunct] = list(dict.fromkeys(wider(disjunct)))
+        for wide in existing[disjunct]:
             groups.setdefault(wide, []).append(disjunct)
     for disjunct, wide in _by_constants(current).items():
         groups.setdefault(wide, []).append(disjunct)
@@ -290,12 +290,12 @@ def _grouped(
         shapes = sorted((without_constants(path), path) for path in disjunct.paths)
         key = (disjunct.scope, *(shape for shape, _ in shapes))
         groups.setdefault(key, []).append((disjunct, [path for _, path in shapes]))
-    found: dict[Disjunct, Disjunct] = {}
+    results: dict[Disjunct, Disjunct] = {}
     for members in groups.values():
         if len(members) > 1:
             wide = cover(members)
-            found.update((disjunct, wide) for disjunct, _ in members)
-    return found
+            results.update((disjunct, wide) for disjunct, _ in members)
+    return results
 
 
 _CRUDE: tuple[_Crude, ...] = (_by_constants, _each(_bare), _each(_longest), *map(_cut, (4, 3, 2, 1)))

@@ -72,7 +72,7 @@ def steps_imply(narrow: Steps, wide: Steps) -> bool:
     # Where the step before may have been mapped to; -1: it is the document node.
     ends = {-1}
     for step in wide:
-        ends = {place for place in _reached(narrow, step, ends) if _step_implies(narrow[place], step)}
+        ends = {position for position in _reached(narrow, step, ends) if _step_implies(narrow[position], step)}
         if not ends:
             return False
     return True
@@ -86,7 +86,7 @@ def _reached(narrow: Steps, step: LinearStep, ends: set[int]) -> Iterable[int]:
 
 def _step_implies(narrow: LinearStep, wide: LinearStep) -> bool:
     return test_implies(narrow.test, wide.test) and all(
-        any(condition_implies(known, condition) for known in narrow.conditions) for condition in wide.conditions
+        any(condition_implies(existing, condition) for existing in narrow.conditions) for condition in wide.conditions
     )
 
 

@@ -78,15 +78,15 @@ class ImplicationIndex:
         for name in {_last_name(path) for path in disjunct.paths} | {"*"}:
             filed = self._by_name.get((disjunct.scope, name), ())
             for candidate in islice(filed, _UNUSUAL_MAX):
-                known = all(names.issuperset(_names(path)) for path in candidate.paths)
-                if known and candidate != disjunct and disjunct_implies(disjunct, candidate):
+                existing = all(names.issuperset(_names(path)) for path in candidate.paths)
+                if existing and candidate != disjunct and disjunct_implies(disjunct, candidate):
                     yield candidate
 
 
 def _discard(filed: _Filed, key: tuple[str, _Key], disjunct: Disjunct) -> None:
-    place = filed[key]
-    del place[disjunct]
-    if not place:
+    position = filed[key]
+    del position[disjunct]
+    if not position:
         del filed[key]
 
 
@@ -134,10 +134,10 @@ def _pieces(path: LinearPath) -> list[_Piece] | None:
     if path.namespaces:
         # Which prefix a namespace has depends on what stands before it.
         return None
-    found = list(_STEP.finditer(path.text))
-    if sum(len(match[0]) for match in found) != len(path.text):
+    results = list(_STEP.finditer(path.text))
+    if sum(len(match[0]) for match in results) != len(path.text):
         return None
-    return [_Piece(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in found]
+    return [_Piece(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in results]
 
 
 def _from_text(pieces: list[_Piece]) -> Iterator[str]:

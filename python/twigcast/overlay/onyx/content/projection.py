@@ -235,8 +235,8 @@ _ANY: _Looked = (None, frozenset())
 
 def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -> _Looked:
     """The names of the children of bound elements that are looked at; or which are not."""
-    found = _in_predicates(predicates)
-    if found is None:
+    results = _in_predicates(predicates)
+    if results is None:
         return _ANY
     dropped: frozenset[NameTest] | None = None
     rest: list[Query] = [ForWhereReturn(body.clauses[1:], body.result, body.where), *(key.key for key in body.order)]
@@ -250,20 +250,20 @@ def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -
     for path, count in paths.items():
         test, without = _first_child(path), _all_but(path)
         if test is not None:
-            found.add(test)
+            results.add(test)
         elif without is not None and (_is_star(path) or copied[path] == count):
             dropped = without if dropped is None else dropped & without
         else:
             return _ANY
-    found.discard(_NO_CHILD)
+    results.discard(_NO_CHILD)
     if dropped is not None:
-        return None, frozenset(sorted(dropped - found, key=_order)[:_CHILDREN_MAX])
-    return (frozenset(found) if len(found) <= _CHILDREN_MAX else None), frozenset()
+        return None, frozenset(sorted(dropped - results, key=_order)[:_CHILDREN_MAX])
+    return (frozenset(results) if len(results) <= _CHILDREN_MAX else None), frozenset()
 
 
 def _in_predicates(predicates: Iterable[Expr]) -> set[NameTest] | None:
     """The names that predicates of the bound elements look at; `None`: any."""
-    found: set[NameTest] = set()
+    results: set[NameTest] = set()
     for predicate in predicates:
         if any(_is_implicit(call) for call in _own_calls(predicate)):
             return None
@@ -271,8 +271,8 @@ def _in_predicates(predicates: Iterable[Expr]) -> set[NameTest] | None:
             test = _first_child(path)
             if test is None or not isinstance(path.start, ContextNode):
                 return None
-            found.add(test)
-    return found
+            results.add(test)
+    return results
 
 
 def _order(test: NameTest) -> tuple[str, str]:
@@ -313,8 +313,8 @@ def _all_but(path: Path) -> frozenset[NameTest] | None:
     match first.predicates[0]:
         case FunctionCall("not", (condition,)):
             tests = [_self_test(one) for one in (condition.operands if isinstance(condition, Or) else (condition,))]
-            known = frozenset(test for test in tests if test is not None)
-            return known if len(known) == len(set(tests)) else None
+            existing = frozenset(test for test in tests if test is not None)
+            return existing if len(existing) == len(set(tests)) else None
     return None
 
 
@@ -349,15 +349,15 @@ def _first_child(path: Path) -> NameTest | None:
 
 def common_part(parts: Iterable[Projection | None]) -> Projection | None:
     """The part that covers all of these; `None`: only the whole message does."""
-    known: list[Projection] = []
+    existing: list[Projection] = []
     for part in parts:
-        if part is None or (known and part.base != known[0].base):
+        if part is None or (existing and part.base != existing[0].base):
             return None
-        known.append(part)
-    if not known:
+        existing.append(part)
+    if not existing:
         return None
-    children, dropped = _common_children(known)
-    return Projection(known[0].base, either(part.where for part in known), children, dropped)
+    children, dropped = _common_children(existing)
+    return Projection(existing[0].base, either(part.where for part in existing), children, dropped)
 
 
 def _common_children(parts: Sequence[Projection]) -> _Looked:

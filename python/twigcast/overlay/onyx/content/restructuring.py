@@ -96,17 +96,19 @@ def _rewriting(base: Sequence[NameTest], content: Callable[[WithPrefixes], str])
 # Wishes together.
 
 
-def common(wishes: Iterable[ProjectionRequest | None]) -> ProjectionRequest | None:
+def common(interests: Iterable[ProjectionRequest | None]) -> ProjectionRequest | None:
     """What all of these have in common; `None`: only the whole message, as it is."""
-    known = list(wishes)
-    part = common_part(None if wish is None else wish.part for wish in known)
+    existing = list(interests)
+    part = common_part(None if interest is None else interest.part for interest in existing)
     if part is None:
         return None
-    whole = [wish for wish in known if wish is not None]
+    whole = [interest for interest in existing if interest is not None]
     steps: list[TransformationStep] = []
-    for parallel in zip(*(wish.steps for wish in whole), strict=False):
+    for parallel in zip(*(interest.steps for interest in whole), strict=False):
         step = parallel[0]
-        if any(other != step for other in parallel) or any(_looks_at(wish.part, step.changed) for wish in whole):
+        if any(other != step for other in parallel) or any(
+            _looks_at(interest.part, step.changed) for interest in whole
+        ):
             break
         steps.append(step)
     return ProjectionRequest(part, tuple(steps))
@@ -145,25 +147,25 @@ class TransformationPlan:
         self._local: dict[Hashable, ProjectionRequest | None] = {}
         self._links: dict[Address, ProjectionRequest | None] = {}
 
-    def set_local(self, key: Hashable, wish: ProjectionRequest | None) -> None:
+    def set_local(self, key: Hashable, interest: ProjectionRequest | None) -> None:
         """Take what a subscription wishes; `None`: the whole message."""
-        self._local[key] = wish
+        self._local[key] = interest
 
     def remove_local(self, key: Hashable) -> None:
         """A subscription is gone."""
         self._local.pop(key, None)
 
-    def apply(self, neighbour: Address, wish: ProjectionRequest | None) -> None:
+    def apply(self, neighbour: Address, interest: ProjectionRequest | None) -> None:
         """Take what a neighbour wishes; `None`: the whole message."""
-        self._links[neighbour] = wish
+        self._links[neighbour] = interest
 
     def forget(self, neighbour: Address) -> None:
         """A neighbour wants nothing any more."""
         self._links.pop(neighbour, None)
 
-    def wish_to(self, neighbour: Address) -> ProjectionRequest | None:
+    def request_to(self, neighbour: Address) -> ProjectionRequest | None:
         """What to tell a neighbour: all that the broker's users and its other neighbours have in common."""
-        others = [wish for other, wish in self._links.items() if other != neighbour]
+        others = [interest for other, interest in self._links.items() if other != neighbour]
         return common([*self._local.values(), *others])
 
     def towards(self, neighbour: Address, done: ProjectionRequest | None = None) -> ProjectionRequest | None:
@@ -188,8 +190,7 @@ class Transformation:
         self._stages: list[SubscriptionSet] = []
         for query in queries:
             stage = SubscriptionSet(namespaces=dict(query.namespaces), limits=limits or Limits())
-            for refused in stage.add_many([("only", query.text)]):
-                raise refused.error
+            stage.add_many([("only", query.text)]).raise_if_refused()
             self._stages.append(stage)
 
     def run(self, message: bytes) -> bytes | None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from twigcast import _core
+from twigcast._core import ConjunctionIndex, LabelRequest, NameDictionary
 from twigcast.errors import NeedsConversion, QueryError
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
@@ -40,13 +40,13 @@ class RoutingIndex:
         #: Paths that the engine refused.
         self.widened = 0
         self._limits = limits
-        self._engine = _core.RoutingTable(limits.as_dict())
+        self._engine = ConjunctionIndex(limits.as_dict())
         self._conjunctions: dict[frozenset[LinearPath], int] = {}
         self._labels_of: dict[frozenset[LinearPath], Counter[int]] = {}
         self._labels: dict[_Label, int] = {}
         self._label_uses: Counter[_Label] = Counter()
         self._free_labels: list[int] = []
-        self._asked: dict[tuple[str, Root, frozenset[Address]], list[_core.WantedLabels]] = {}
+        self._asked: dict[tuple[str, Root, frozenset[Address]], list[LabelRequest]] = {}
 
     def change(self, neighbour: Address, disjunct: Disjunct, before: Roots, after: Roots) -> None:
         """A neighbour wants a disjunct for other roots than before."""
@@ -97,55 +97,57 @@ class RoutingIndex:
 
     def route(self, message: bytes, scope: str, root: Root, among: frozenset[Address]) -> frozenset[Address]:
         """The neighbours that want a message."""
-        return self._reached(lambda wanted: self._ask(message, wanted), scope, root, among)
+        return self._reached(lambda requested: self._ask(message, requested), scope, root, among)
 
     def route_stream(
         self,
         stream: bytes,
-        dictionary: _core.NameDictionary | None,
+        dictionary: NameDictionary | None,
         scope: str,
         root: Root,
         among: frozenset[Address],
     ) -> frozenset[Address]:
         """The neighbours that want a message that comes as an element stream."""
-        return self._reached(lambda wanted: self._engine.route_stream(stream, dictionary, wanted), scope, root, among)
+        return self._reached(
+            lambda requested: self._engine.route_stream(stream, dictionary, requested), scope, root, among
+        )
 
     def _reached(
-        self, ask: Callable[[_core.WantedLabels], int], scope: str, root: Root, among: frozenset[Address]
+        self, ask: Callable[[LabelRequest], int], scope: str, root: Root, among: frozenset[Address]
     ) -> frozenset[Address]:
         reached: set[Address] = set()
         order = sorted(among)
-        for part, wanted in enumerate(self._wanted(scope, root, among, order)):
-            if wanted:
-                bits = ask(wanted)
+        for part, requested in enumerate(self._label_request(scope, root, among, order)):
+            if requested:
+                bits = ask(requested)
                 targets = order[part * _TARGETS_MAX : (part + 1) * _TARGETS_MAX]
                 reached.update(target for index, target in enumerate(targets) if bits >> index & 1)
         return frozenset(reached)
 
-    def _wanted(
+    def _label_request(
         self, scope: str, root: Root, among: frozenset[Address], order: list[Address]
-    ) -> list[_core.WantedLabels]:
+    ) -> list[LabelRequest]:
         """By group of targets that one pass can tell apart: the labels that count, and the targets they stand for."""
-        known = self._asked.get((scope, root, among))
-        if known is None:
-            place = {neighbour: index for index, neighbour in enumerate(order)}
+        existing = self._asked.get((scope, root, among))
+        if existing is None:
+            position = {neighbour: index for index, neighbour in enumerate(order)}
             parts: list[list[tuple[int, int]]] = [[] for _ in range(0, len(order), _TARGETS_MAX)]
             for label, number in self._labels.items():
-                index = place.get(label.neighbour)
+                index = position.get(label.neighbour)
                 if index is None or label.scope != scope:
                     continue
                 if isinstance(label.roots, str) or root in label.roots:
                     parts[index // _TARGETS_MAX].append((number, index % _TARGETS_MAX))
             if len(self._asked) >= _ASKED_MAX:
                 self._asked.clear()
-            known = self._asked[scope, root, among] = list(map(_core.WantedLabels, parts))
-        return known
+            existing = self._asked[scope, root, among] = list(map(LabelRequest, parts))
+        return existing
 
-    def _ask(self, message: bytes, wanted: _core.WantedLabels) -> int:
+    def _ask(self, message: bytes, requested: LabelRequest) -> int:
         try:
-            return self._engine.route(message, wanted)
+            return self._engine.route(message, requested)
         except NeedsConversion:
-            return self._engine.route(to_utf8(message, self._limits.message_bytes_max), wanted)
+            return self._engine.route(to_utf8(message, self._limits.message_bytes_max), requested)
 
     def holding(self, message: bytes) -> set[frozenset[LinearPath]]:
         """The conjunctions that hold on a message."""

@@ -96,8 +96,8 @@ def _conjunctions(
 ) -> tuple[tuple[frozenset[LinearPath], ...], bool]:
     condition = matching_condition(text, dict(namespaces), dialect)
     disjuncts, is_generalised = decompose(condition, budget)
-    found = {without_implied(map(path_of, paths)) for paths in disjuncts}
-    return tuple(_without_narrower(found)), is_generalised
+    results = {without_implied(map(path_of, paths)) for paths in disjuncts}
+    return tuple(_without_narrower(results)), is_generalised
 
 
 def _without_narrower(conjunctions: Iterable[frozenset[LinearPath]]) -> list[frozenset[LinearPath]]:

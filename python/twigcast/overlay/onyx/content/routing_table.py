@@ -150,14 +150,14 @@ class RoutingTable:
         expected = self._versions_in.get(neighbour)
         if delta.version != 0 and (expected is None or delta.version != expected):
             return False
-        known = self._remote.setdefault(neighbour, {})
+        existing = self._remote.setdefault(neighbour, {})
         if delta.version == 0:
-            kept = {disjunct for disjunct, _ in delta.wanted}
-            for disjunct in [disjunct for disjunct in known if disjunct not in kept]:
+            kept = {disjunct for disjunct, _ in delta.interests}
+            for disjunct in [disjunct for disjunct in existing if disjunct not in kept]:
                 self._set_remote(neighbour, disjunct, _NOWHERE)
         for disjunct in delta.unwanted:
             self._set_remote(neighbour, disjunct, _NOWHERE)
-        for disjunct, roots in delta.wanted:
+        for disjunct, roots in delta.interests:
             self._set_remote(neighbour, disjunct, roots)
         self._versions_in[neighbour] = delta.version + 1
         return True
@@ -178,15 +178,15 @@ class RoutingTable:
         return len(self._remote.get(neighbour, ()))
 
     def _set_remote(self, neighbour: Address, disjunct: Disjunct, roots: Roots) -> None:
-        known = self._remote[neighbour]
-        before = known.get(disjunct, _NOWHERE)
+        existing = self._remote[neighbour]
+        before = existing.get(disjunct, _NOWHERE)
         if before == roots:
             return
         if roots:
-            known[disjunct] = roots
+            existing[disjunct] = roots
             self._wanting.setdefault(disjunct, set()).add(neighbour)
         else:
-            del known[disjunct]
+            del existing[disjunct]
             wanting = self._wanting[disjunct]
             wanting.discard(neighbour)
             if not wanting:
@@ -201,20 +201,20 @@ class RoutingTable:
         before, self._towards = self._towards, _seen_from_parents(trees)
         for neighbour, dirty in self._dirty.items():
             if before.get(neighbour) != self._towards.get(neighbour):
-                dirty.update(self._local, self._wanting, self._announcements[neighbour].wishes)
+                dirty.update(self._local, self._wanting, self._announcements[neighbour].interests)
 
     def _mark(self, disjunct: Disjunct, origin: Address | None = None) -> None:
         for neighbour, dirty in self._dirty.items():
             if neighbour != origin:
                 dirty.add(disjunct)
 
-    def wanted_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
+    def interests_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
         """All that the broker wants from a neighbour, exactly, computed afresh."""
-        wanted = {
+        requested = {
             disjunct: self._roots_from(neighbour, disjunct)
             for disjunct in dict.fromkeys((*self._local, *self._wanting))
         }
-        return {disjunct: roots for disjunct, roots in wanted.items() if roots}
+        return {disjunct: roots for disjunct, roots in requested.items() if roots}
 
     def _roots_from(self, neighbour: Address, disjunct: Disjunct) -> Roots:
         towards = self._towards.get(neighbour)
@@ -240,14 +240,14 @@ class RoutingTable:
         if neighbour not in self._announcements:
             self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._absorb)
             self._dirty[neighbour] = set()
-            changes = self._announcements[neighbour].update(self.wanted_from(neighbour))
+            changes = self._announcements[neighbour].update(self.interests_from(neighbour))
             return self._numbered(neighbour, changes)
         dirty, self._dirty[neighbour] = self._dirty[neighbour], set()
-        wishes = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
-        known = self._announcements[neighbour].wishes
-        changed = {d: roots for d, roots in wishes.items() if roots != known.get(d, _NOWHERE)}
+        interests = {disjunct: self._roots_from(neighbour, disjunct) for disjunct in dirty}
+        existing = self._announcements[neighbour].interests
+        changed = {d: roots for d, roots in interests.items() if roots != existing.get(d, _NOWHERE)}
         changes = self._announcements[neighbour].update(changed)
-        return self._numbered(neighbour, changes) if changes.wanted or changes.unwanted else None
+        return self._numbered(neighbour, changes) if changes.interests or changes.unwanted else None
 
     def begin_again(self, neighbour: Address) -> None:
         """A neighbour has missed something: the next delta to it is the whole again."""
@@ -263,12 +263,12 @@ class RoutingTable:
         """Bring what a neighbour has been told to what it would be told if it were told everything now."""
         announcement = self._announcements.get(neighbour)
         changes = None if announcement is None else announcement.tighten()
-        return self._numbered(neighbour, changes) if changes and (changes.wanted or changes.unwanted) else None
+        return self._numbered(neighbour, changes) if changes and (changes.interests or changes.unwanted) else None
 
     def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
         version = self._versions_out.get(neighbour, 0)
         self._versions_out[neighbour] = version + 1
-        return RoutingDelta(version, tuple(changes.wanted.items()), tuple(changes.unwanted))
+        return RoutingDelta(version, tuple(changes.interests.items()), tuple(changes.unwanted))
 
     # Messages.
 
@@ -307,10 +307,10 @@ class RoutingTable:
         return {
             neighbour: [
                 disjunct
-                for disjunct, roots in wanted.items()
+                for disjunct, roots in requested.items()
                 if disjunct.scope == scope and disjunct.paths in holding and (isinstance(roots, str) or root in roots)
             ]
-            for neighbour, wanted in self._remote.items()
+            for neighbour, requested in self._remote.items()
         }
 
     def statistics(self) -> dict[str, int]:

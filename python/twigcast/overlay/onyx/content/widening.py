@@ -94,9 +94,9 @@ Allowed: TypeAlias = OneOf | Interval
 def allowed_by(condition: Expr) -> tuple[Expr, Allowed] | None:
     """The subject of a condition and what it allows, if it compares one subject with constants only."""
     if isinstance(condition, Or):
-        found = [allowed_by(operand) for operand in condition.operands]
-        listed = [each for each in found if each is not None and isinstance(each[1], OneOf)]
-        if len(listed) < len(found) or len({sort_key(subject) for subject, _ in listed}) != 1:
+        results = [allowed_by(operand) for operand in condition.operands]
+        listed = [each for each in results if each is not None and isinstance(each[1], OneOf)]
+        if len(listed) < len(results) or len({sort_key(subject) for subject, _ in listed}) != 1:
             return None
         texts = frozenset().union(*(each.texts for _, each in listed if isinstance(each, OneOf)))
         return listed[0][0], OneOf(texts)
@@ -153,14 +153,14 @@ def conditions_of(subject: Expr, allowed: Allowed | None) -> list[Expr]:
         return [each[0] if len(each) == 1 else Or(each)]
     if allowed.low == allowed.high:
         return [Compare(Operator.EQUAL, subject, Number(allowed.low))]
-    found: list[Expr] = []
+    results: list[Expr] = []
     if allowed.low != -math.inf:
         operator = Operator.GREATER if allowed.low_open else Operator.GREATER_OR_EQUAL
-        found.append(Compare(operator, subject, Number(allowed.low)))
+        results.append(Compare(operator, subject, Number(allowed.low)))
     if allowed.high != math.inf:
         operator = Operator.LESS if allowed.high_open else Operator.LESS_OR_EQUAL
-        found.append(Compare(operator, subject, Number(allowed.high)))
-    return found
+        results.append(Compare(operator, subject, Number(allowed.high)))
+    return results
 
 
 class _Open(NamedTuple):
@@ -175,11 +175,11 @@ def _open(step: LinearStep) -> _Open:
     kept: list[Expr] = []
     bounds: dict[str, tuple[Expr, Allowed]] = {}
     for condition in step.conditions:
-        found = allowed_by(condition)
-        if found is None:
+        result = allowed_by(condition)
+        if result is None:
             kept.append(condition)
             continue
-        subject, allowed = found
+        subject, allowed = result
         key = sort_key(subject)
         before = bounds.get(key)
         # Of two that cannot be put together, one alone is wider than both.

@@ -80,7 +80,7 @@ class Dialer:
         if isinstance(error, PeerRefused) and error.kind == DUPLICATE:
             self._attempts, self._reason = 0, None
             return self._settings.pause_seconds_min
-        if self._told(str(error)) and isinstance(error, CertificateError):
+        if self._note_failure(str(error)) and isinstance(error, CertificateError):
             self._links.refused(str(self.target), PeerRefused(CERTIFICATE, error.reason))
         if isinstance(error, PeerRefused) and error.kind == STOPPING:
             return self._settings.pause_seconds_min
@@ -92,7 +92,7 @@ class Dialer:
             # The broker at this address may be another one by now.
             self._named = self.target.host
             return self._failed(CertificateError(f"the certificates do not fit{called}: {reason[:300]}"))
-        if self._told(reason):
+        if self._note_failure(reason):
             logger.info("%s is not reached: %s", self.target, reason, extra={"where": str(self.target)})
         return self._pause()
 
@@ -101,12 +101,12 @@ class Dialer:
         doublings = min(max(self._attempts - 1, 0), 20)
         return min(settings.pause_seconds_min * (1 << doublings), settings.pause_seconds_max)
 
-    def _told(self, reason: str) -> bool:
+    def _note_failure(self, reason: str) -> bool:
         """Remember why it failed; whether that is new."""
-        known = reason == self._reason
+        existing = reason == self._reason
         self._attempts += 1
         self._reason, self._at = reason, time.time()
-        return not known
+        return not existing
 
     # One attempt ------------------------------------------------------------------------------------------------------
 

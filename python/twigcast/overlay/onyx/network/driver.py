@@ -100,7 +100,7 @@ class Driver:
         self._tasks: list[asyncio.Task[None]] = []
         self._costs: dict[int, int] = {}
         """By neighbour, what the node was told."""
-        self._told: dict[int, float] = {}
+        self._cost_sent_at: dict[int, float] = {}
         """When."""
         self._timers: set[asyncio.TimerHandle] = set()
         self._loop = asyncio.get_running_loop()
@@ -202,7 +202,7 @@ class Driver:
         handle = self._loop.call_later(delay, wake)
         self._timers.add(handle)
 
-    def room_for(self, identity: int) -> bool:
+    def has_capacity_for(self, identity: int) -> bool:
         """Whether a neighbour takes what is sent to it: less than a quarter of what may wait does."""
         link = self.links.of(identity)
         return link is None or link.queue_bytes < self.settings.queue_bytes_max // 4
@@ -233,11 +233,11 @@ class Driver:
         if link.round_trip is None or not self._running:
             return
         cost = max(1, math.ceil(link.round_trip * 1_000))
-        before, told = self._costs.get(link.identity, 1), self._told.get(link.identity)
+        before, reported = self._costs.get(link.identity, 1), self._cost_sent_at.get(link.identity)
         if _differ(cost, before, self.settings) and (
-            told is None or time.monotonic() - told >= self.settings.cost_seconds
+            reported is None or time.monotonic() - reported >= self.settings.cost_seconds
         ):
-            self._costs[link.identity], self._told[link.identity] = cost, time.monotonic()
+            self._costs[link.identity], self._cost_sent_at[link.identity] = cost, time.monotonic()
             self.act(self._node.link_cost(link.identity, cost, time.monotonic()))
 
 

@@ -93,7 +93,7 @@ class DisjunctWriter:
                 put_text(out, prefix)
                 put_text(out, uri)
 
-    def put(self, out: bytearray, disjunct: Disjunct) -> None:
+    def submit(self, out: bytearray, disjunct: Disjunct) -> None:
         """Append a disjunct."""
         put_number(out, self._scopes[disjunct.scope])
         numbers = sorted(map(self._paths.__getitem__, disjunct.paths))

@@ -115,21 +115,21 @@ def _link_state(reader: FrameReader) -> LinkState:
 
 def _put_routing_delta(out: bytearray, delta: RoutingDelta) -> None:
     put_number(out, delta.version)
-    parts = DisjunctWriter([disjunct for disjunct, _ in delta.wanted] + list(delta.unwanted))
+    parts = DisjunctWriter([disjunct for disjunct, _ in delta.interests] + list(delta.unwanted))
     parts.put_parts(out)
     sets: dict[frozenset[Root] | str, int] = {}
-    for _, roots in delta.wanted:
+    for _, roots in delta.interests:
         sets.setdefault(roots, len(sets))
     put_number(out, len(sets))
     for roots in sets:
         put_roots(out, roots)
-    put_number(out, len(delta.wanted))
-    for disjunct, roots in delta.wanted:
-        parts.put(out, disjunct)
+    put_number(out, len(delta.interests))
+    for disjunct, roots in delta.interests:
+        parts.submit(out, disjunct)
         put_number(out, sets[roots])
     put_number(out, len(delta.unwanted))
     for disjunct in delta.unwanted:
-        parts.put(out, disjunct)
+        parts.submit(out, disjunct)
 
 
 def _routing_delta(reader: FrameReader) -> RoutingDelta:
@@ -137,8 +137,8 @@ def _routing_delta(reader: FrameReader) -> RoutingDelta:
     parts = DisjunctReader(reader)
     sets = reader.several(lambda: read_roots(reader), DISJUNCTS_MAX)
     count = reader.count(DISJUNCTS_PER_DELTA_MAX, least_bytes=3)
-    wanted = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
-    return RoutingDelta(version, wanted, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
+    requested = tuple((parts.disjunct(), reader.choice(sets)) for _ in range(count))
+    return RoutingDelta(version, requested, tuple(parts.several(DISJUNCTS_PER_DELTA_MAX)))
 
 
 def _put_reduce(out: bytearray, reduce: SetProjection) -> None:
@@ -186,23 +186,23 @@ def _put_recover(out: bytearray, recover: Recover) -> None:
     put_number(out, recover.root)
     put_signed(out, recover.after)
     put_signed(out, recover.upto)
-    parts = DisjunctWriter(recover.wanted)
+    parts = DisjunctWriter(recover.query)
     parts.put_parts(out)
-    put_number(out, len(recover.wanted))
-    for disjunct in recover.wanted:
-        parts.put(out, disjunct)
-    put_numbers(out, recover.way, len(recover.way))
+    put_number(out, len(recover.query))
+    for disjunct in recover.query:
+        parts.submit(out, disjunct)
+    put_numbers(out, recover.route, len(recover.route))
 
 
 def _recover(reader: FrameReader) -> Recover:
     root, after, upto = reader.number(), reader.signed(), reader.signed()
-    wanted = frozenset(DisjunctReader(reader).several())
-    return Recover(root, after, upto, wanted, read_numbers(reader))
+    requested = frozenset(DisjunctReader(reader).several())
+    return Recover(root, after, upto, requested, read_numbers(reader))
 
 
 def _put_recovered(out: bytearray, recovered: Recovered) -> None:
     _put_span(out, recovered.span)
-    put_numbers(out, recovered.way, len(recovered.way))
+    put_numbers(out, recovered.route, len(recovered.route))
     out.append(recovered.lost)
     out.append(recovered.pauses)
 
@@ -211,10 +211,10 @@ def _recovered(reader: FrameReader) -> Recovered:
     return Recovered(_span(reader), read_numbers(reader), read_flag(reader), read_flag(reader))
 
 
-def _put_stored_report(out: bytearray, known: StoredReport) -> None:
-    put_number(out, known.root)
-    put_signed(out, known.horizon)
-    put_number(out, known.brokers)
+def _put_stored_report(out: bytearray, existing: StoredReport) -> None:
+    put_number(out, existing.root)
+    put_signed(out, existing.horizon)
+    put_number(out, existing.brokers)
 
 
 def _stored_report(reader: FrameReader) -> StoredReport:
@@ -257,7 +257,7 @@ class Codec(NamedTuple):
 
     Attributes:
         kind: Number of the class on the wire, for good.
-        put: Appends the fields.
+        submit: Appends the fields.
         read: Reads them.
     """
 

@@ -102,8 +102,8 @@ class Link:
         self._waiting = asyncio.Event()
         self._ended: asyncio.Future[tuple[str, str]] = asyncio.get_running_loop().create_future()
         self._since = time.time()
-        self._began = self._heard = time.monotonic()
-        self._moved = self._heard
+        self._began = self._received_at = time.monotonic()
+        self._moved = self._received_at
         """When the other side last took something, or nothing was waiting for it."""
         self._is_left = False
         """Whether the other side has said that it ends the link."""
@@ -234,10 +234,10 @@ class Link:
     async def _receive(self) -> None:
         read, on_message, exchange = self._stream.read, self._on_message, self._exchange
         while (data := await read()) is not None:
-            self._heard = time.monotonic()
+            self._received_at = time.monotonic()
             if not self._reading.is_set():
                 await self._reading.wait()
-                self._heard = time.monotonic()
+                self._received_at = time.monotonic()
             self._received_bytes += len(data)
             for message in messages_of(data, exchange.agreed):
                 self._received_frames += 1
@@ -247,7 +247,7 @@ class Link:
                 if kind is Ping:
                     self.send(Pong(message.stamp, time.time()))
                 elif kind is Pong:
-                    self._hear_pong(message)
+                    self._on_pong(message)
                 elif kind is GoAway:
                     self.end(message.kind, message.reason)
                     self._is_left = True
@@ -255,7 +255,7 @@ class Link:
                     exchange.learn(message)
                 else:
                     if kind is Hello:
-                        exchange.hear(message)
+                        exchange.on_hello(message)
                     on_message(self, exchange.incoming(message))
 
     async def _transmit(self) -> None:
@@ -286,12 +286,12 @@ class Link:
             if now - before > 2 * settings.ping_seconds or not self._reading.is_set():
                 # This process was kept from working; what has arrived meanwhile is still to be read.
                 continue
-            if now - self._heard > settings.silence_seconds:
+            if now - self._received_at > settings.silence_seconds:
                 self.end(SILENT, f"nothing was heard of {self.peer.name} for {settings.silence_seconds:g} s")
             elif self._queue_bytes and now - self._moved > settings.stall_seconds:
                 self.end(SLOW, f"{self.peer.name} has taken nothing for {settings.stall_seconds:g} s")
 
-    def _hear_pong(self, pong: Pong) -> None:
+    def _on_pong(self, pong: Pong) -> None:
         passed = (time.monotonic_ns() - pong.stamp) / 1e9
         if not 0 <= passed <= 3_600:
             return

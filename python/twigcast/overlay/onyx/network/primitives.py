@@ -149,12 +149,12 @@ class FrameReader:
             raise FrameError(f"{count:,} things are announced in {self.left:,} bytes")
         return count
 
-    def choice(self, things: list[T]) -> T:
+    def choice(self, items_: list[T]) -> T:
         """One of the things, by its place."""
-        place = self.number()
-        if place >= len(things):
-            raise FrameError(f"number {place:,} of {len(things):,} things")
-        return things[place]
+        position = self.number()
+        if position >= len(items_):
+            raise FrameError(f"number {position:,} of {len(items_):,} things")
+        return items_[position]
 
     def several(self, read: Callable[[], T], most: int) -> list[T]:
         """Several things of one kind."""
@@ -162,8 +162,8 @@ class FrameReader:
 
     def by(self, read: Callable[[Data, int, int], tuple[T, int]]) -> T:
         """What a function reads: it is given all bytes, where to begin and to end, and says where it has come to."""
-        thing, self._at = read(self._data, self._at, self._end)
-        return thing
+        item, self._at = read(self._data, self._at, self._end)
+        return item
 
     def skip(self) -> None:
         """Pass over all that is left."""

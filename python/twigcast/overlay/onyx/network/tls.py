@@ -153,7 +153,7 @@ def host_and_port(text: str, *, free: bool = False) -> tuple[str, int]:
 def is_loopback(host: str) -> bool:
     """Whether all addresses of a host are this machine's own and no other's."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in results)

@@ -116,7 +116,7 @@ def _send_interests(node: OnyxNode) -> None:
 
 def _parts(delta: RoutingDelta, version: int, most: int) -> Iterator[RoutingDelta]:
     """A delta in pieces: what is wanted first, so that it is never narrower in between."""
-    parts = [RoutingDelta(0, some, ()) for some in _cut(delta.wanted, most)]
+    parts = [RoutingDelta(0, some, ()) for some in _cut(delta.interests, most)]
     parts += [RoutingDelta(0, (), some) for some in _cut(delta.unwanted, most)]
     for number, part in enumerate(parts or [delta], version):
         yield part._replace(version=number)
@@ -188,8 +188,8 @@ def _settle_children(node: OnyxNode, stream: RootStream) -> None:
     waiting = [child for child, state in stream.children.items() if not state.is_answered]
     parent = stream.parent
     is_root = stream.root == node.address
-    told = -1 if parent is None else link_projection.announcement_count(node, parent)
-    if is_root or (stream.is_confirmed and stream.confirmed_told == told):
+    reported = -1 if parent is None else link_projection.announcement_count(node, parent)
+    if is_root or (stream.is_confirmed and stream.confirmed_announced == reported):
         for child in waiting:
             _answer(node, stream, child)
         waiting = []
@@ -210,7 +210,7 @@ def _may_go_on(node: OnyxNode, hops: int) -> bool:
 def _attach(node: OnyxNode, stream: RootStream, parent: Address, hops: int) -> None:
     stream.is_wanting = False
     stream.number += 1
-    stream.told[stream.number] = link_projection.announcement_count(node, parent)
+    stream.announced[stream.number] = link_projection.announcement_count(node, parent)
     stream.sent_at = node.now
     node.send(parent, Attach(stream.root, stream.number, hops))
     node.arm("attach", node.settings.attach_delay)
@@ -220,7 +220,7 @@ def ask_again(node: OnyxNode) -> None:
     """Attachments that were not confirmed are asked for again, and those that went round too long get another try."""
     delay = node.settings.attach_delay
     for stream in node.streams.values():
-        if not stream.told or stream.parent is None:
+        if not stream.announced or stream.parent is None:
             continue
         node.arm("attach", delay)
         if node.now - stream.sent_at >= delay:
@@ -236,9 +236,9 @@ def on_attached(node: OnyxNode, sender: Address, attached: Attached) -> None:
     if stream is None or sender != stream.parent or not stream.since <= attached.number <= stream.number:
         return
     is_first = not stream.is_confirmed
-    if attached.number in stream.told:
-        stream.confirmed_told = stream.told[attached.number]
-    stream.told = {number: told for number, told in stream.told.items() if number > attached.number}
+    if attached.number in stream.announced:
+        stream.confirmed_announced = stream.announced[attached.number]
+    stream.announced = {number: reported for number, reported in stream.announced.items() if number > attached.number}
     stream.confirmed = max(stream.confirmed or 0, attached.number)
     if is_first or attached.position > stream.end:
         forwarding.start_stream_at(node, stream, attached.position)

@@ -69,10 +69,10 @@ def on_source(node: OnyxNode, sender: Address, source: SourceEntry) -> None:
 
 def learn(node: OnyxNode, source: SourceEntry, sender: Address | None) -> None:
     """Take an entry of the catalogue, and pass it on where it is news."""
-    known = node.catalogue.get(source.name)
-    if known is not None and source.version <= known.version:
+    existing = node.catalogue.get(source.name)
+    if existing is not None and source.version <= existing.version:
         return
-    if known is None and len(node.catalogue) >= node.settings.sources_max:
+    if existing is None and len(node.catalogue) >= node.settings.sources_max:
         node.trouble("catalogue", f"the catalogue is full: source {source.name!r} is left out")
         return
     node.catalogue[source.name] = source

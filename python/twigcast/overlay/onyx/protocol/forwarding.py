@@ -157,10 +157,10 @@ def report(node: OnyxNode) -> None:
     for stream in node.streams.values():
         if stream.root == node.address or not stream.is_confirmed or stream.parent is None:
             continue
-        known = _stored_below(stream)
-        if known is not None and known != stream.reported:
-            stream.reported = known
-            node.send(stream.parent, StoredReport(stream.root, *known))
+        existing = _stored_below(stream)
+        if existing is not None and existing != stream.reported:
+            stream.reported = existing
+            node.send(stream.parent, StoredReport(stream.root, *existing))
     _forget_the_unreachable(node)
 
 
@@ -174,21 +174,21 @@ def _stored_below(stream: RootStream) -> tuple[int, int] | None:
     return lowest, brokers
 
 
-def on_stored_report(node: OnyxNode, sender: Address, known: StoredReport) -> None:
+def on_stored_report(node: OnyxNode, sender: Address, existing: StoredReport) -> None:
     """A child says what is stored there and below."""
-    stream = node.streams.get(known.root)
+    stream = node.streams.get(existing.root)
     child = None if stream is None else stream.children.get(sender)
     if stream is None or child is None:
         return
-    child.horizon, child.brokers = known.horizon, known.brokers
-    if known.root != node.address:
+    child.horizon, child.brokers = existing.horizon, existing.brokers
+    if existing.root != node.address:
         node.arm("report", node.settings.report_delay)
         return
-    told = [state for state in stream.children.values() if state.horizon is not None]
+    reported = [state for state in stream.children.values() if state.horizon is not None]
     others = len(node.topology.states) - 1
     # Where somebody cannot be reached it is not known how much it has: nothing more is forgotten until it is back.
-    if sum(state.brokers for state in told) >= others:
-        lowest = min(state.horizon for state in told if state.horizon is not None)
+    if sum(state.brokers for state in reported) >= others:
+        lowest = min(state.horizon for state in reported if state.horizon is not None)
         stream.stored = max(lowest, stream.stored or 0)
 
 

@@ -69,17 +69,17 @@ class LinkProjections:
         self._local: dict[str, Counter[Projection | None]] = {}
         self._common: dict[str, Projection | None] = {}
         self._remote: dict[Address, ProjectionSet] = {}
-        self._told: dict[Address, ProjectionSet] = {}
+        self._announced: dict[Address, ProjectionSet] = {}
         #: Times that each neighbour was told, on its present link.
         self.sent: Counter[Address] = Counter()
         self._compiled = lru_cache(_COMPILED_MAX)(lambda part: Transformation([query_of(part)], limits))
 
     # What is taken.
 
-    def subscribe(self, key: Hashable, wanted: RoutingQuery, part: Projection | None) -> None:
+    def subscribe(self, key: Hashable, requested: RoutingQuery, part: Projection | None) -> None:
         """A user takes this of messages, in place of what the key has taken."""
         self.unsubscribe(key)
-        scopes = frozenset(disjunct.scope for disjunct in wanted)
+        scopes = frozenset(disjunct.scope for disjunct in requested)
         self._keys[key] = scopes, part
         for scope in scopes:
             self._local.setdefault(scope, Counter())[part] += 1
@@ -103,7 +103,7 @@ class LinkProjections:
 
     def forget(self, neighbour: Address) -> None:
         """The link to a neighbour is gone."""
-        for held in (self._remote, self._told, self.sent):
+        for held in (self._remote, self._announced, self.sent):
             held.pop(neighbour, None)
 
     def local(self, scope: str) -> Projection | None:
@@ -122,7 +122,7 @@ class LinkProjections:
 
     # What neighbours are told.
 
-    def wish_to(self, others: Iterable[Address]) -> ProjectionSet:
+    def request_to(self, others: Iterable[Address]) -> ProjectionSet:
         """What suffices for one's users and for these neighbours; one that has told nothing may want anything."""
         parts: dict[str, list[Projection | None]] = {scope: [self.local(scope)] for scope in self._local}
         rest = False
@@ -137,12 +137,14 @@ class LinkProjections:
 
     def news_for(self, neighbour: Address, others: Iterable[Address]) -> SetProjection | None:
         """What to tell a neighbour, given the others that messages are passed on to; `None`: nothing new."""
-        wish = self.wish_to(others)
-        if self._told.get(neighbour) == wish:
+        interest = self.request_to(others)
+        if self._announced.get(neighbour) == interest:
             return None
-        self._told[neighbour] = wish
+        self._announced[neighbour] = interest
         self.sent[neighbour] += 1
-        return SetProjection(tuple((scope, write_part(part)) for scope, part in sorted(wish.parts.items())), wish.rest)
+        return SetProjection(
+            tuple((scope, write_part(part)) for scope, part in sorted(interest.parts.items())), interest.rest
+        )
 
     # Messages.
 
@@ -196,8 +198,8 @@ def tell(node: OnyxNode, neighbour: Address) -> None:
 
 def announcement_count(node: OnyxNode, neighbour: Address) -> int:
     """How often a neighbour has been told something of what is wanted from it."""
-    told = node.deltas_sent[neighbour]
-    return told if node.reductions is None else told + node.reductions.sent[neighbour]
+    reported = node.deltas_sent[neighbour]
+    return reported if node.reductions is None else reported + node.reductions.sent[neighbour]
 
 
 def suffices(node: OnyxNode, message: OverlayMessage) -> bool:

@@ -237,19 +237,19 @@ class OnyxNode(ProtocolNode):
 
     # What the application wants.
 
-    def subscribe(self, key: Hashable, wanted: RoutingQuery, now: float, part: Projection | None = None) -> Effects:
+    def subscribe(self, key: Hashable, requested: RoutingQuery, now: float, part: Projection | None = None) -> Effects:
         """A subscription is new, or is replaced.
 
         Args:
             key: Names it.
-            wanted: Its routing query.
+            requested: Its routing query.
             now: Time.
             part: What it takes of a message; `None`: the whole.
         """
         self.now = now
-        self.table.subscribe(key, wanted)
+        self.table.subscribe(key, requested)
         if self.reductions is not None:
-            self.reductions.subscribe(key, wanted, part)
+            self.reductions.subscribe(key, requested, part)
         self.soon()
         return self.drain()
 

@@ -34,8 +34,8 @@ def request_gaps(node: OnyxNode, root: Root) -> None:
     gaps = stream.knowledge.gaps()
     if not gaps:
         return
-    wanted = node.table.local()
-    if not wanted:
+    requested = node.table.local()
+    if not requested:
         for gap in gaps:
             forwarding.receive_span(node, stream, gap.after, gap.upto, None)
         return
@@ -49,26 +49,26 @@ def request_gaps(node: OnyxNode, root: Root) -> None:
         return
     stream.asked_at_progress, stream.is_recovering, stream.asked_at = stream.progress, True, node.now
     for gap in gaps[: node.settings.gaps_max]:
-        _ask(node, stream, gap, wanted)
+        _ask(node, stream, gap, requested)
 
 
-def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, wanted: RoutingQuery) -> None:
+def _ask(node: OnyxNode, stream: RootStream, gap: SequenceRange, requested: RoutingQuery) -> None:
     if stream.parent in node.peers:
         node.counts["asked"] += 1
-        node.send(stream.parent, Recover(stream.root, gap.after, gap.upto, wanted, (node.address,)))
+        node.send(stream.parent, Recover(stream.root, gap.after, gap.upto, requested, (node.address,)))
 
 
 def _ask_on(node: OnyxNode, stream: RootStream, position: int) -> None:
     """The answer to a question has paused at a number: ask for the rest of that gap, and no other."""
-    wanted = node.table.local()
+    requested = node.table.local()
     for gap in stream.knowledge.gaps():
-        if gap.after <= position < gap.upto and wanted:
-            _ask(node, stream, gap, wanted)
+        if gap.after <= position < gap.upto and requested:
+            _ask(node, stream, gap, requested)
 
 
 def on_recover(node: OnyxNode, sender: Address, question: Recover) -> None:
     """Somebody below misses something."""
-    if not question.way or question.way[-1] != sender:
+    if not question.route or question.route[-1] != sender:
         raise RemoteProtocolError("order", "a question that came another way than it says")
     if question.root == node.address:
         _put_to_the_store(node, question)
@@ -76,10 +76,10 @@ def on_recover(node: OnyxNode, sender: Address, question: Recover) -> None:
     stream = node.streams.get(question.root)
     if stream is None or stream.parent not in node.peers:
         return
-    if node.address in question.way or len(question.way) >= node.settings.hops_max:
+    if node.address in question.route or len(question.route) >= node.settings.hops_max:
         node.counts["questions_gone_round"] += 1
         return
-    node.send(stream.parent, question._replace(way=(*question.way, node.address)))
+    node.send(stream.parent, question._replace(route=(*question.route, node.address)))
 
 
 def _put_to_the_store(node: OnyxNode, question: Recover) -> None:
@@ -87,7 +87,7 @@ def _put_to_the_store(node: OnyxNode, question: Recover) -> None:
     if question.upto > end:
         node.trouble(
             "question",
-            f"broker {question.way[0]} asks for number {question.upto} of this one, whose last is {end}: "
+            f"broker {question.route[0]} asks for number {question.upto} of this one, whose last is {end}: "
             "its store is older than what others know of it",
         )
         question = question._replace(upto=end)
@@ -97,18 +97,18 @@ def _put_to_the_store(node: OnyxNode, question: Recover) -> None:
 
 def answer(node: OnyxNode, piece: Recovered) -> None:
     """Send a piece of an answer on its way: the next broker first, the asker last."""
-    if piece.way and piece.way[0] in node.peers:
-        node.send(piece.way[0], piece)
+    if piece.route and piece.route[0] in node.peers:
+        node.send(piece.route[0], piece)
     else:
         node.counts["answers_dropped"] += 1
 
 
 def on_recovered(node: OnyxNode, sender: Address, piece: Recovered) -> None:
     """A piece of an answer: for oneself, or to be passed on."""
-    if not piece.way or piece.way[0] != node.address:
+    if not piece.route or piece.route[0] != node.address:
         raise RemoteProtocolError("order", "an answer that is not for here")
-    if len(piece.way) > 1:
-        answer(node, piece._replace(way=piece.way[1:]))
+    if len(piece.route) > 1:
+        answer(node, piece._replace(route=piece.route[1:]))
         return
     _take(node, piece.span, is_lost=piece.lost, pauses=piece.pauses)
 
@@ -134,4 +134,4 @@ def _take(node: OnyxNode, span: Span, *, is_lost: bool, pauses: bool) -> None:
 
 def backwards(question: Recover) -> tuple[Address, ...]:
     """The way of an answer to a question."""
-    return tuple(reversed(question.way))
+    return tuple(reversed(question.route))

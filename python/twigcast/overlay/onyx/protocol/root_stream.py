@@ -121,7 +121,7 @@ class RootStream:
         number: Of the latest `Attach` sent.
         since: Of the first one sent to the present parent.
         confirmed: Of the latest one answered by the present parent; `None`: spans do not count yet.
-        told: How many deltas the parent had been told at the latest `Attach`, and at the confirmed one.
+        announced: How many deltas the parent had been told at the latest `Attach`, and at the confirmed one.
         end: What was taken from parents, and so what can be passed on, ends here.
         children: Neighbours that are attached, or will be once that is confirmed.
         held: Neighbours that want to be, from whom the way to the root does not lead on.
@@ -137,8 +137,8 @@ class RootStream:
     number: int = 0
     since: int = 1
     confirmed: int | None = None
-    told: dict[int, int] = field(default_factory=dict)
-    confirmed_told: int = -1
+    announced: dict[int, int] = field(default_factory=dict)
+    confirmed_announced: int = -1
     end: int = 0
     children: dict[Address, ChildLink] = field(default_factory=dict)
     held: dict[Address, ChildLink] = field(default_factory=dict)
@@ -164,5 +164,5 @@ class RootStream:
         """Spans of the present parent do not count any more."""
         self.parent = None
         self.confirmed = None
-        self.confirmed_told = -1
-        self.told.clear()
+        self.confirmed_announced = -1
+        self.announced.clear()

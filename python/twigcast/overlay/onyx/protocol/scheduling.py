@@ -156,7 +156,7 @@ class Execution:
         name = queue.popleft()
         operator = self._plan.operators[name]
         self.order.append(name)
-        self.results[name] = operator.run([self.results[given] for given in operator.inputs])
+        self.results[name] = operator.run([self.results[supplied] for supplied in operator.inputs])
         if self.results[name]:
             self.selected |= operator.routes
         self._high_left -= self._plan.priority(name) is Priority.HIGH
@@ -164,7 +164,7 @@ class Execution:
             self._missing[consumer] -= 1
             if not self._missing[consumer]:
                 self._enqueue(consumer)
-        self._look_after_waiting()
+        self._review_waiting()
         return name
 
     def run(self) -> Execution:
@@ -181,9 +181,9 @@ class Execution:
         else:
             self._queues[priority].append(name)
         if not self._high_left:
-            self._look_after_waiting()
+            self._review_waiting()
 
-    def _look_after_waiting(self) -> None:
+    def _review_waiting(self) -> None:
         still: deque[Name] = deque()
         for name in self._waiting:
             if self._plan.transforms(name) & self.selected:

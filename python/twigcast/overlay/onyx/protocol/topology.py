@@ -73,10 +73,10 @@ class Topology:
     def say(self, where: str | None = None) -> LinkState | None:
         """One's own link state, if it has changed since it was last said."""
         links = tuple(sorted(self._links.items()))
-        place = self.own.where if where is None else where
-        if links == self.own.links and place == self.own.where:
+        position = self.own.where if where is None else where
+        if links == self.own.links and position == self.own.where:
             return None
-        self.own = self.own._replace(version=self.own.version + 1, links=links, where=place)
+        self.own = self.own._replace(version=self.own.version + 1, links=links, where=position)
         self.states[self.own.origin] = self.own
         return self.own
 
@@ -88,8 +88,8 @@ class Topology:
             newest = (state.incarnation, state.version) > (self.own.incarnation, self.own.version)
             other = state.incarnation == self.own.incarnation and state.version == self.own.version
             return LinkStateVerdict.IMPOSTOR if newest or (other and state != self.own) else LinkStateVerdict.OLD
-        known = self.states.get(state.origin)
-        if known is not None and (state.incarnation, state.version) <= (known.incarnation, known.version):
+        existing = self.states.get(state.origin)
+        if existing is not None and (state.incarnation, state.version) <= (existing.incarnation, existing.version):
             return LinkStateVerdict.OLD
         self.states[state.origin] = state
         return LinkStateVerdict.NEW
@@ -110,13 +110,13 @@ class Topology:
     def edges(self) -> dict[tuple[Address, Address], int]:
         """The links that both of their ends name, the lower end first, and the greater of the two costs."""
         costs = {state.origin: dict(state.links) for state in self.states.values()}
-        found = {}
+        results = {}
         for origin, links in costs.items():
             for neighbour, cost in links.items():
                 back = costs.get(neighbour, {}).get(origin)
                 if origin < neighbour and back is not None:
-                    found[origin, neighbour] = max(1, cost, back)
-        return found
+                    results[origin, neighbour] = max(1, cost, back)
+        return results
 
     def parents(self) -> dict[Root, Address]:
         """By root: the neighbour towards it. The broker itself, and what cannot be reached, is left out."""
@@ -152,12 +152,12 @@ def first_hops(graph: _Graph, start: Address) -> dict[Address, Address]:
         for other, cost in graph.get(node, {}).items():
             length = distance + cost
             first = {other} if node == start else via
-            known = best.get(other)
-            if known is None or length < known[0]:
+            existing = best.get(other)
+            if existing is None or length < existing[0]:
                 best[other] = (length, set(first))
                 heappush(heap, (length, other))
-            elif length == known[0] and other not in done:
-                known[1].update(first)
+            elif length == existing[0] and other not in done:
+                existing[1].update(first)
     return hops
 
 

@@ -38,7 +38,7 @@ class AddBroker(NamedTuple):
     """A broker offers its services, or says something else of itself."""
 
     broker: Address
-    place: Location
+    location: Location
     #: Bytes a second that it can take from sources.
     capacity: float
 
@@ -53,7 +53,7 @@ class RegisterSource(NamedTuple):
     """A source, or what has changed about it; it keeps its root."""
 
     name: str
-    place: Location
+    location: Location
     schema: str = ""
     rate: float = 1.0
     size: int = 1_000
@@ -72,8 +72,8 @@ class RegisterProfile(NamedTuple):
     """A user's query, by its routing query."""
 
     profile: str
-    place: Location
-    wanted: RoutingQuery
+    location: Location
+    query: RoutingQuery
 
 
 class RemoveProfile(NamedTuple):
@@ -121,7 +121,7 @@ class RegistryState(NamedTuple):
 
 @dataclass(slots=True)
 class _Broker:
-    place: Location
+    location: Location
     capacity: float
     volume: float = 0.0
     profiles: int = 0
@@ -130,7 +130,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class _Profile:
-    wish: RegisterProfile
+    registration: RegisterProfile
     assigned: Assigned
 
 
@@ -164,12 +164,12 @@ class Registry:
         """
         match command:
             case AddBroker():
-                known = self._brokers.get(command.broker)
-                if known is None:
-                    self._brokers[command.broker] = _Broker(command.place, command.capacity)
+                existing = self._brokers.get(command.broker)
+                if existing is None:
+                    self._brokers[command.broker] = _Broker(command.location, command.capacity)
                 else:
-                    known.place, known.capacity = command.place, command.capacity
-                return known is None
+                    existing.location, existing.capacity = command.location, command.capacity
+                return existing is None
             case RemoveBroker():
                 return self._remove_broker(index, command.broker)
             case RegisterSource():
@@ -185,21 +185,21 @@ class Registry:
     def state(self) -> RegistryState:
         """What it knows, for another one to begin with."""
         return RegistryState(
-            tuple((AddBroker(number, one.place, one.capacity), one.volume) for number, one in self._brokers.items()),
+            tuple((AddBroker(number, one.location, one.capacity), one.volume) for number, one in self._brokers.items()),
             tuple(self._sources.values()),
-            tuple((profile.wish, profile.assigned) for profile in self._profiles.values()),
+            tuple((profile.registration, profile.assigned) for profile in self._profiles.values()),
             tuple(self.catalogue.values()),
         )
 
     def restore(self, state: RegistryState) -> None:
         """Know what another one knew, and nothing else."""
         self._brokers = {
-            broker.broker: _Broker(broker.place, broker.capacity, volume) for broker, volume in state.brokers
+            broker.broker: _Broker(broker.location, broker.capacity, volume) for broker, volume in state.brokers
         }
         self._sources = {source.name: (source, assigned) for source, assigned in state.sources}
         self._profiles = {}
-        for wish, assigned in state.profiles:
-            self._host(wish, assigned)
+        for interest, assigned in state.profiles:
+            self._host(interest, assigned)
         self.catalogue = {source.name: source for source in state.catalogue}
 
     # Sources.
@@ -207,14 +207,14 @@ class Registry:
     def _register_source(
         self, index: int, source: RegisterSource, prefer: Address | None = None
     ) -> Assigned | NameTaken:
-        known = self._sources.get(source.name)
-        if known is not None and known[0].owner != source.owner:
+        existing = self._sources.get(source.name)
+        if existing is not None and existing[0].owner != source.owner:
             return NameTaken(source.name)
-        if known is None or known[1].broker is None:
+        if existing is None or existing[1].broker is None:
             assigned = self._assign(lambda broker: self._root_cost(broker, source), prefer)
         else:
-            assigned = known[1]
-            self._add_volume(assigned.broker, -_volume(known[0]))
+            assigned = existing[1]
+            self._add_volume(assigned.broker, -_volume(existing[0]))
         self._add_volume(assigned.broker, _volume(source))
         self._sources[source.name] = source, assigned
         if assigned.broker is not None:
@@ -226,50 +226,50 @@ class Registry:
     def _root_cost(self, broker: Address, source: RegisterSource) -> float:
         state = self._brokers[broker]
         load = (state.volume + _volume(source)) / state.capacity if state.capacity > 0 else math.inf
-        return math.dist(state.place, source.place) + self._load_weight * load
+        return math.dist(state.location, source.location) + self._load_weight * load
 
     def _add_volume(self, broker: Address | None, volume: float) -> None:
         if broker in self._brokers:
             self._brokers[broker].volume += volume
 
     def _remove_source(self, index: int, command: RemoveSource) -> bool | NameTaken:
-        name, known = command.name, self._sources.get(command.name)
-        if known is None:
+        name, existing = command.name, self._sources.get(command.name)
+        if existing is None:
             return False
-        if known[0].owner != command.owner:
+        if existing[0].owner != command.owner:
             return NameTaken(name)
         del self._sources[name]
-        self._add_volume(known[1].broker, -_volume(known[0]))
+        self._add_volume(existing[1].broker, -_volume(existing[0]))
         if name in self.catalogue:
             self.catalogue[name] = self.catalogue[name]._replace(version=index, is_gone=True)
         return True
 
     # Profiles.
 
-    def _register_profile(self, wish: RegisterProfile, prefer: Address | None = None) -> Assigned:
-        self._remove_profile(wish.profile)
-        assigned = self._assign(lambda broker: self._host_cost(broker, wish), prefer)
-        self._host(wish, assigned)
+    def _register_profile(self, interest: RegisterProfile, prefer: Address | None = None) -> Assigned:
+        self._remove_profile(interest.profile)
+        assigned = self._assign(lambda broker: self._host_cost(broker, interest), prefer)
+        self._host(interest, assigned)
         return assigned
 
-    def _host(self, wish: RegisterProfile, assigned: Assigned) -> None:
-        self._profiles[wish.profile] = _Profile(wish, assigned)
+    def _host(self, interest: RegisterProfile, assigned: Assigned) -> None:
+        self._profiles[interest.profile] = _Profile(interest, assigned)
         host = None if assigned.broker is None else self._brokers.get(assigned.broker)
         if host is not None:
             host.profiles += 1
-            host.conditions.update(_conditions(wish.wanted))
+            host.conditions.update(_conditions(interest.query))
 
-    def _host_cost(self, broker: Address, wish: RegisterProfile) -> float:
+    def _host_cost(self, broker: Address, interest: RegisterProfile) -> float:
         state = self._brokers[broker]
         mean = max(1.0, sum(other.profiles for other in self._brokers.values()) / len(self._brokers))
         cost = self._load_weight * 0.5 * state.profiles / mean
         if self._placement is not Placement.CONTENT:
-            cost += math.dist(state.place, wish.place)
+            cost += math.dist(state.location, interest.location)
         if self._placement is not Placement.NEAREST:
             # All of its conditions are known there: as good as being there. None is: a unit of distance.
-            conditions = _conditions(wish.wanted)
-            known = sum(path in state.conditions for path in conditions)
-            cost += 1 - known / len(conditions) if conditions else 0
+            conditions = _conditions(interest.query)
+            existing = sum(path in state.conditions for path in conditions)
+            cost += 1 - existing / len(conditions) if conditions else 0
         return cost
 
     def _remove_profile(self, name: str) -> bool:
@@ -279,7 +279,7 @@ class Registry:
         host = self._brokers.get(profile.assigned.broker) if profile.assigned.broker is not None else None
         if host is not None:
             host.profiles -= 1
-            host.conditions.subtract(_conditions(profile.wish.wanted))
+            host.conditions.subtract(_conditions(profile.registration.query))
             host.conditions += Counter()
         return True
 
@@ -300,7 +300,7 @@ class Registry:
         for name, profile in list(self._profiles.items()):
             if broker in profile.assigned:
                 before = profile.assigned
-                fresh = self._register_profile(profile.wish, prefer=_survivor(before, broker))
+                fresh = self._register_profile(profile.registration, prefer=_survivor(before, broker))
                 if fresh.broker is not None and fresh.broker != before.broker:
                     profiles.append((name, fresh.broker))
         return Reassigned(tuple(sources), tuple(profiles))
@@ -308,11 +308,11 @@ class Registry:
     @property
     def brokers(self) -> dict[Address, AddBroker]:
         """The brokers that offer their services."""
-        return {number: AddBroker(number, state.place, state.capacity) for number, state in self._brokers.items()}
+        return {number: AddBroker(number, state.location, state.capacity) for number, state in self._brokers.items()}
 
-    def choose(self, wish: RegisterProfile) -> Assigned:
+    def choose(self, interest: RegisterProfile) -> Assigned:
         """Which broker a profile would get now; nothing is registered."""
-        return self._assign(lambda broker: self._host_cost(broker, wish), None)
+        return self._assign(lambda broker: self._host_cost(broker, interest), None)
 
     def _assign(self, cost: Callable[[Address], float], prefer: Address | None) -> Assigned:
         """The cheapest broker, or the preferred one; and the cheapest other as its backup."""
@@ -328,5 +328,5 @@ def _volume(source: RegisterSource) -> float:
     return source.rate * source.size
 
 
-def _conditions(wanted: RoutingQuery) -> set[LinearPath]:
-    return {path for disjunct in wanted for path in disjunct.paths}
+def _conditions(requested: RoutingQuery) -> set[LinearPath]:
+    return {path for disjunct in requested for path in disjunct.paths}

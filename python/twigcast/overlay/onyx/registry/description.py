@@ -20,7 +20,7 @@ class Description(NamedTuple):
         name: Its name.
         where: Host and port at which brokers reach it; empty: they do not.
         url: At which clients reach it; empty: it does not say.
-        place: Where it is, on any map on which distances mean something.
+        location: Where it is, on any map on which distances mean something.
         capacity: Bytes a second that it can take from sources.
         holders: Names of the brokers that hold the registry, as far as it was told.
     """
@@ -28,7 +28,7 @@ class Description(NamedTuple):
     name: str
     where: str = ""
     url: str = ""
-    place: Location = (0.0, 0.0)
+    location: Location = (0.0, 0.0)
     capacity: float = 0.0
     holders: tuple[str, ...] = ()
 
@@ -36,8 +36,8 @@ class Description(NamedTuple):
         words = [self.name, self.where]
         if self.url:
             words.append(f"url={quote(self.url, safe=':/')}")
-        if self.place != (0.0, 0.0):
-            words.append("place={!r},{!r}".format(*self.place))
+        if self.location != (0.0, 0.0):
+            words.append("place={!r},{!r}".format(*self.location))
         if self.capacity:
             words.append(f"capacity={self.capacity!r}")
         if self.holders:
@@ -56,12 +56,12 @@ def read_description(text: str) -> Description:
     where = words.pop(0) if words and "=" not in words[0] else ""
     said = dict(word.split("=", 1) for word in words if "=" in word)
     holders = tuple(filter(None, map(unquote, said.get("registry", "").split(","))))
-    place = [_number(part) for part in said.get("place", "").split(",")]
+    position = [_number(part) for part in said.get("place", "").split(",")]
     return Description(
         name,
         where,
         unquote(said.get("url", "")),
-        (place[0], place[1]) if len(place) == 2 else (0.0, 0.0),
+        (position[0], position[1]) if len(position) == 2 else (0.0, 0.0),
         max(0.0, _number(said.get("capacity", ""))),
         holders,
     )
@@ -69,7 +69,7 @@ def read_description(text: str) -> Description:
 
 def _number(text: str) -> float:
     try:
-        found = float(text)
+        result = float(text)
     except ValueError:
         return 0.0
-    return found if math.isfinite(found) else 0.0
+    return result if math.isfinite(result) else 0.0

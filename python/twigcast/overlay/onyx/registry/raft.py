@@ -76,7 +76,7 @@ class RaftNode(ProtocolNode):
         "committed",
         "durable",
         "entries_max",
-        "heard",
+        "last_contact",
         "leader",
         "machine",
         "matched",
@@ -106,7 +106,7 @@ class RaftNode(ProtocolNode):
         self.role = "follower"
         self.leader: Address | None = None
         self.committed = self.applied = durable.snapshot.number
-        self.heard = 0.0
+        self.last_contact = 0.0
         self.votes: set[Address] = set()
         self.upcoming: dict[Address, int] = {}
         self.matched: dict[Address, int] = {}
@@ -153,7 +153,7 @@ class RaftNode(ProtocolNode):
         """Time for an election, or to be heard."""
         match timer:
             case ("election", _):
-                if self.role != "leader" and self.now - self.heard >= self._patience() * 0.99:
+                if self.role != "leader" and self.now - self.last_contact >= self._patience() * 0.99:
                     self._stand()
                 self._await_election()
             case ("beat", term):
@@ -164,7 +164,7 @@ class RaftNode(ProtocolNode):
     def _stand(self) -> None:
         self.durable.term += 1
         self.durable.voted_for = self.address
-        self.role, self.leader, self.heard = "candidate", None, self.now
+        self.role, self.leader, self.last_contact = "candidate", None, self.now
         self.votes = {self.address}
         for member in self._others():
             self.send(member, RequestVote(self.durable.term, *self._last()))
@@ -205,7 +205,7 @@ class RaftNode(ProtocolNode):
         )
         if is_granted:
             durable.voted_for = sender
-            self.heard = self.now
+            self.last_contact = self.now
         self.send(sender, Vote(durable.term, is_granted))
 
     def on_vote(self, sender: Address, vote: Vote) -> None:
@@ -257,7 +257,7 @@ class RaftNode(ProtocolNode):
         self._step_down(term)
         if term < self.durable.term:
             return False
-        self.role, self.leader, self.heard = "follower", sender, self.now
+        self.role, self.leader, self.last_contact = "follower", sender, self.now
         return True
 
     def _may_agree(self, before: int) -> int:
@@ -334,15 +334,15 @@ class RaftNode(ProtocolNode):
     def _install(self, member: Address) -> None:
         """Send a piece of the snapshot, unless one was sent a moment ago."""
         snapshot = self.durable.snapshot
-        index, place, sent_at = self._installing.get(member, (0, 0, -math.inf))
+        index, position, sent_at = self._installing.get(member, (0, 0, -math.inf))
         if index != snapshot.number:
-            place, sent_at = 0, -math.inf
+            position, sent_at = 0, -math.inf
         if self.now - sent_at < 0.9 * self.beat:
             return
-        self._installing[member] = snapshot.number, place, self.now
-        piece = snapshot.text[place : place + PIECE_CHARACTERS]
+        self._installing[member] = snapshot.number, position, self.now
+        piece = snapshot.text[position : position + PIECE_CHARACTERS]
         size = len(snapshot.text)
-        self.send(member, Install(self.durable.term, snapshot.number, snapshot.term, place, piece, size))
+        self.send(member, Install(self.durable.term, snapshot.number, snapshot.term, position, piece, size))
 
     def on_install(self, sender: Address, install: Install) -> None:
         """A piece of the leader's snapshot: entries that are missing here are gone there."""
@@ -357,7 +357,7 @@ class RaftNode(ProtocolNode):
         named = (install.number, install.number_term, install.size)
         if arriving is None or (arriving.number, arriving.term, arriving.size) != named:
             arriving = _Arriving(*named, "")
-        if install.place == len(arriving.text):
+        if install.offset == len(arriving.text):
             arriving = arriving._replace(text=arriving.text + install.piece)
         self._arriving = arriving
         if len(arriving.text) >= arriving.size:

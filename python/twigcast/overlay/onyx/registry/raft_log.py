@@ -171,7 +171,7 @@ class Install(NamedTuple):
     term: int
     number: int
     number_term: int
-    place: int
+    offset: int
     piece: str
     size: int
 

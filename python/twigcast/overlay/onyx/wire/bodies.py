@@ -102,8 +102,8 @@ class Bodies:
             self._remembered[key] = remembered
             if len(self._remembered) > _REMEMBERED_MAX:
                 self._remembered.popitem(last=False)
-        found = remembered[1]
-        return message._replace(body=found.body, form=found.form, lexicon=found.lexicon)
+        result = remembered[1]
+        return message._replace(body=result.body, form=result.form, lexicon=result.lexicon)
 
     def _changed(self, message: OverlayMessage, form: WireForm) -> OverlayMessage:
         before, as_it_is = WireForm.named(message.form), message.body

@@ -66,7 +66,7 @@ class Exchange:
     def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
         self._bodies = bodies
         self._forms = tuple(forms)
-        self._told: dict[int, Lexicon] = {}
+        self._sent: dict[int, Lexicon] = {}
         """Dictionaries that the neighbour has been taught, by their ids, in order."""
         self._learnt: dict[int, Lexicon] = {}
         """What the neighbour has taught, in order."""
@@ -88,7 +88,7 @@ class Exchange:
         if carried is None:
             return (message._replace(forms=self._forms) if isinstance(message, Hello) else message,)
         form, lexicon = carried.form, carried.lexicon
-        if form == self._sends and (lexicon is None or self._told.get(lexicon.id) is lexicon):
+        if form == self._sends and (lexicon is None or self._sent.get(lexicon.id) is lexicon):
             if form != TEXT:
                 self.counts["sent"] += 1
             return (message,)
@@ -100,27 +100,27 @@ class Exchange:
         lexicon = sent.lexicon
         if lexicon is None:
             return (onward,)
-        if _is_same(self._told.get(lexicon.id), lexicon.names):
+        if _is_same(self._sent.get(lexicon.id), lexicon.names):
             # In its place, so that names are compared once and not with each message.
-            self._told[lexicon.id] = lexicon
+            self._sent[lexicon.id] = lexicon
             return (onward,)
         return (self._teach(lexicon), onward)
 
     def _teach(self, lexicon: Lexicon) -> LexiconUpdate:
         self.counts["taught"] += 1
-        base = None if lexicon.base is None else self._told.get(lexicon.base)
-        teaching = lexicon.teaching(_is_same(base, lexicon.names[: lexicon.base_size]))
-        _remember(self._told, lexicon.id, lexicon)
+        base = None if lexicon.base is None else self._sent.get(lexicon.base)
+        teaching = lexicon.update(_is_same(base, lexicon.names[: lexicon.base_size]))
+        _remember(self._sent, lexicon.id, lexicon)
         return teaching
 
     # What comes in
 
-    def hear(self, hello: Hello) -> None:
+    def on_hello(self, hello: Hello) -> None:
         """The neighbour has greeted."""
         self.sends = choose(self._forms, hello.forms)
         self._sends = str(self.sends)
-        known = [name for name in hello.forms if name in FORMS]
-        self.receives = choose(known, self._forms)
+        existing = [name for name in hello.forms if name in FORMS]
+        self.receives = choose(existing, self._forms)
 
     def learn(self, teaching: LexiconUpdate) -> None:
         """The neighbour teaches a dictionary.
@@ -190,17 +190,17 @@ class Exchange:
         raise WireError(name, f"the dictionary {dictionary[:16]} was never taught on this link")
 
 
-def _is_same(told: Lexicon | None, names: tuple[str, ...]) -> bool:
+def _is_same(reported: Lexicon | None, names: tuple[str, ...]) -> bool:
     """Whether a dictionary that was taught has these names. Others of the same id can be made, and take its place."""
-    return told is not None and (told.names is names or told.names == names)
+    return reported is not None and (reported.names is names or reported.names == names)
 
 
-def _remember(known: dict[int, T], number: int, what: T) -> None:
+def _remember(existing: dict[int, T], number: int, what: T) -> None:
     """Add to what both sides of a link remember: they forget in the same order."""
-    known.pop(number, None)
-    known[number] = what
-    if len(known) > TAUGHT_MAX:
-        del known[next(iter(known))]
+    existing.pop(number, None)
+    existing[number] = what
+    if len(existing) > TAUGHT_MAX:
+        del existing[next(iter(existing))]
 
 
 def _carried(message: Any) -> OverlayMessage | None:

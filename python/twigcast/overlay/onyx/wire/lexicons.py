@@ -51,24 +51,24 @@ class Lexicons:
         return stream, lexicon
 
     def _of(self, source: tuple[str, str]) -> _Growing:
-        found = self._growing.get(source)
-        if found is None:
+        result = self._growing.get(source)
+        if result is None:
             if len(self._growing) >= SOURCES_MAX:
                 self._growing.popitem(last=False)
-            found = self._growing[source] = _Growing(Lexicon(()))
+            result = self._growing[source] = _Growing(Lexicon(()))
         else:
             self._growing.move_to_end(source)
-        return found
+        return result
 
     @staticmethod
     def _grow(growing: _Growing, names: list[str]) -> bool:
         """Take in new names, if that is due; whether it was."""
         growing.waited += 1
-        known, new = len(growing.lexicon.names), growing.new
+        existing, new = len(growing.lexicon.names), growing.new
         for name in names:
-            if known + len(new) < LEXICON_NAMES_MAX and len(name.encode()) <= LEXICON_NAME_BYTES_MAX:
+            if existing + len(new) < LEXICON_NAMES_MAX and len(name.encode()) <= LEXICON_NAME_BYTES_MAX:
                 new[name] = None
-        if not new or (len(new) * _SHARE <= known and growing.waited < _PATIENCE):
+        if not new or (len(new) * _SHARE <= existing and growing.waited < _PATIENCE):
             return False
         growing.lexicon = growing.lexicon.grown(tuple(new))
         growing.new, growing.waited = {}, 0
