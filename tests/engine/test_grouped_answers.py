@@ -79,10 +79,10 @@ def test_rejected_messages_have_no_groups(messages: list[bytes | None], keys: li
         assert keys_of_groups(groups.slice(first)).to_pylist() == keys[first:]
 
 
-@pytest.mark.parametrize("other", ["deliver", "nodes"])
-def test_groups_have_no_payloads(other: str) -> None:
+@pytest.mark.parametrize("deliver", [True, False])
+def test_groups_have_neither_payloads_nor_nodes(deliver: bool) -> None:
     with pytest.raises(ValueError, match="by key"):
-        SubscriptionSet([("k", "/a")]).match_batch(pa.array(["<a/>"]), grouped=True, **{other: True})
+        SubscriptionSet([("k", "/a")]).match_batch(["<a/>"], grouped=True, deliver=deliver, nodes=not deliver)
 
 
 def test_with_queries_in_xquery_each_key_is_a_group() -> None:

@@ -9,7 +9,7 @@ use super::{Engine, QueryContext};
 use crate::analysis;
 use crate::error::QueryError;
 use crate::limits::Limits;
-use crate::plan::{self, Action, Route, Verify};
+use crate::plan::{self, Action, Route};
 use crate::query::ast::Expr;
 use crate::query::matching::matching_condition;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
@@ -28,16 +28,14 @@ impl Engine {
             }
         };
         let expr = normal::normalise(expr);
-        let mut routes = plan::plan(&expr);
+        let mut routes = plan::plan_among(&expr, &self.population.shared);
         let necessary = matches!(program, Some((_, false)));
         if necessary {
             routes.iter_mut().for_each(Route::verify_whole);
         }
         let external = self.registry.context(context).dialect == Dialect::XQuery;
         let warning = warning(&expr, &routes, necessary || external);
-        let whole = routes.iter().any(|route| {
-            matches!(&route.action, Action::Always | Action::Trigger { verify: Verify { whole: true, .. }, .. })
-        });
+        let whole = routes.iter().any(Route::evaluates_whole);
         let program = program.map(|(program, _)| program);
         let needs = ScanNeeds { rewrites: program.is_some(), ..needs(&routes) };
         let evaluated = match &program {
@@ -122,10 +120,10 @@ fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<QueryWarnin
 /// Returns what the routes of a query need of the scanner.
 fn needs(routes: &[Route]) -> ScanNeeds {
     // A trigger's conditions may need anything. Distinguishing attributes from text there would save the scanner little.
-    let by_value = routes.iter().any(|route| matches!(route.action, Action::Trigger { .. } | Action::Always));
+    let by_value = routes.iter().any(|route| !matches!(route.action, Action::Accept | Action::Twig(_)));
     let keys_only = routes.iter().all(|route| match &route.action {
         Action::Accept | Action::Twig(_) => true,
-        Action::Trigger { key: Some(key), verify } if verify.is_exact() => {
+        Action::Trigger { key, verify } if !verify.whole => {
             key.value.is_attribute() && verify.also.iter().all(|key| key.value.is_attribute())
         }
         _ => false,

@@ -66,6 +66,10 @@ impl CompiledQuery {
             (&Registrations::One(Registration::Twig(number)), needs) if needs == ScanNeeds::default() => {
                 Some(CompiledEntry::Twig(number))
             }
+            (
+                &Registrations::One(Registration::Access(number)),
+                ScanNeeds { attributes: true, text: true, rewrites: false },
+            ) => Some(CompiledEntry::Access(number)),
             _ => None,
         }
     }
@@ -125,6 +129,8 @@ enum CompiledEntry {
     },
     /// A twig that needs neither.
     Twig(u32),
+    /// Accesses that need both.
+    Access(u32),
     /// Any other query, by its id in [`CompiledQueries::others`].
     Other(u32),
 }
@@ -149,6 +155,7 @@ impl PackedEntry {
             CompiledEntry::Trigger { number, text: true } => (4, number),
             CompiledEntry::Other(number) => (5, number),
             CompiledEntry::Twig(number) => (6, number),
+            CompiledEntry::Access(number) => (7, number),
         };
         (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
@@ -162,6 +169,7 @@ impl PackedEntry {
             2 => CompiledEntry::Path(Segment::Recent, ItemId::sole_of(StateId::from_u32(number))),
             kind @ (3 | 4) => CompiledEntry::Trigger { number, text: kind == 4 },
             6 => CompiledEntry::Twig(number),
+            7 => CompiledEntry::Access(number),
             _ => CompiledEntry::Other(number),
         }
     }
@@ -232,7 +240,8 @@ impl CompiledQueries {
             CompiledEntry::Vacant
             | CompiledEntry::Path(..)
             | CompiledEntry::Trigger { .. }
-            | CompiledEntry::Twig(_) => None,
+            | CompiledEntry::Twig(_)
+            | CompiledEntry::Access(_) => None,
         }
     }
 
@@ -245,9 +254,13 @@ impl CompiledQueries {
                 CompiledEntry::Vacant
                 | CompiledEntry::Trigger { .. }
                 | CompiledEntry::Twig(_)
+                | CompiledEntry::Access(_)
                 | CompiledEntry::Other(_) => None,
             },
-            CompiledEntry::Vacant | CompiledEntry::Trigger { .. } | CompiledEntry::Twig(_) => None,
+            CompiledEntry::Vacant
+            | CompiledEntry::Trigger { .. }
+            | CompiledEntry::Twig(_)
+            | CompiledEntry::Access(_) => None,
         }
     }
 
@@ -260,6 +273,7 @@ impl CompiledQueries {
             }
             CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
             CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
+            CompiledEntry::Access(number) => Some(Registrations::One(Registration::Access(number))),
             CompiledEntry::Other(number) => self.others.get(number).map(|other| other.registrations.clone()),
         }
     }
@@ -282,6 +296,10 @@ impl CompiledQueries {
             CompiledEntry::Twig(number) => {
                 // A twig does so, too.
                 to(Registration::Twig(number));
+            }
+            CompiledEntry::Access(number) => {
+                // So do accesses.
+                to(Registration::Access(number));
             }
             CompiledEntry::Other(number) => {
                 let Some(other) = self.others.get_mut(number) else { return };
@@ -313,6 +331,7 @@ impl CompiledQueries {
     pub(super) fn needs(&self, query: u32) -> ScanNeeds {
         match self.entry(query) {
             CompiledEntry::Trigger { text, .. } => ScanNeeds { attributes: true, text, rewrites: false },
+            CompiledEntry::Access(_) => ScanNeeds { attributes: true, text: true, rewrites: false },
             _ => self.other(query).map_or_else(ScanNeeds::default, |other| other.needs),
         }
     }

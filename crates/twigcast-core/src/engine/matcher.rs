@@ -1,7 +1,7 @@
 //! Matching one message against all queries.
 
 use super::Engine;
-use super::decide::{Decisions, MessageRun};
+use super::decide::{ConditionMemo, Decisions, MessageRun, OperandValues};
 use super::early_stop::{MatchObserver, NoObserver};
 use super::parsed_queries::ParsedQueries;
 use super::path_cache::PathCache;
@@ -54,6 +54,7 @@ pub struct Matcher {
     satisfied: SatisfiedBranches,
     narrowed: ShapeWaitLists,
     decided: ConditionDecisions,
+    memo: ConditionMemo,
     /// Identity and main version of the engine that the caches belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
@@ -115,6 +116,7 @@ impl Matcher {
             + self.satisfied.bytes()
             + self.narrowed.bytes()
             + self.decided.bytes()
+            + self.memo.bytes()
     }
 
     /// Brings the caches up to date with the population, if there was a message since the last time.
@@ -135,6 +137,7 @@ impl Matcher {
         self.satisfied.clear();
         self.narrowed.clear();
         self.decided.clear();
+        self.memo = ConditionMemo::default();
     }
 
     /// Scans a message into the document.
@@ -307,6 +310,7 @@ impl Matcher {
 
     /// Decides what the DFAs have left open, until the observer has enough.
     fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, observer: &mut impl MatchObserver) {
+        self.memo.clear();
         let population = &engine.population;
         let message = Message { source, document: &self.document };
         let mut run = MessageRun {
@@ -321,6 +325,8 @@ impl Matcher {
             satisfied: &mut self.satisfied,
             narrowed: &mut self.narrowed,
             decided: &mut self.decided,
+            memo: &mut self.memo,
+            values: OperandValues::default(),
         };
         for (cache, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
             if uses_dfa {

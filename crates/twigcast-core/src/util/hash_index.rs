@@ -141,7 +141,7 @@ mod tests {
         for (first, second) in [(0, 0), (0, 1), (1, 0), (1 << 32, 0), (1, 1)] {
             hashes.extend(lists.iter().map(|list| hashing.of(first, second, list)));
         }
-        assert_eq!(hashes[0], hashing.of(0, 0, &[]));
+        assert_eq!(hashes[0], hashing.of::<u32>(0, 0, &[]));
         hashes.sort_unstable();
         hashes.dedup();
         assert!(hashes.len() > 32, "{} of 35", hashes.len());

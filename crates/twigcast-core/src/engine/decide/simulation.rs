@@ -41,6 +41,7 @@ impl<'a> MessageRun<'a, '_> {
             for &state in &target {
                 if nfa.has_attachment(state) {
                     self.decide_trigger_table(decisions, index as NodeId, paths, state);
+                    self.decide_access_table(decisions, index as NodeId, paths, state);
                 }
                 for item in nfa.items(state) {
                     self.simulate_item(decisions, index as NodeId, item);

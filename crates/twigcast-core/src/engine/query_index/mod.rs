@@ -1,5 +1,6 @@
 //! The compiled queries: automaton, twigs, triggers, atoms.
 
+mod accesses;
 mod slab;
 mod triggers;
 
@@ -7,6 +8,8 @@ use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 
+use crate::access::conditions::ConditionTable;
+use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
 use crate::automaton::nfa::{AcceptItem, Nfa};
 use crate::ids::{ItemId, StateId};
@@ -20,6 +23,7 @@ use crate::twig::branches::Branches;
 use crate::twig::conditions::StructuralConditions;
 use crate::twig::{RequiredNames, Twig, TwigCondition};
 
+use accesses::RegisteredAccess;
 pub use slab::Slab;
 pub use triggers::CompiledTrigger;
 
@@ -51,6 +55,8 @@ pub enum Registration {
     Trigger(u32),
     /// A twig, wherever it waits.
     Twig(u32),
+    /// Accesses of one path, wherever they wait.
+    Access(u32),
     /// A place in the list of queries evaluated on each message.
     Always,
 }
@@ -72,6 +78,8 @@ pub struct PathIndex {
     pub nfa: Nfa,
     /// The keyed triggers at states where many wait.
     pub trigger_tables: FxHashMap<StateId, TriggerTable>,
+    /// What waits for values at states, by the tests that lead to it.
+    pub access_tables: FxHashMap<StateId, AccessTable>,
     /// How many keyed triggers wait as items at a state.
     waiting: FxHashMap<StateId, u32>,
 }
@@ -109,6 +117,9 @@ pub struct QueryIndex {
     pub branches: Branches,
     /// The distinct structural conditions of triggers.
     pub conditions: StructuralConditions,
+    /// The operands and conditions that accesses test and verify.
+    pub shared: ConditionTable,
+    accesses: Slab<RegisteredAccess>,
     /// Queries to evaluate on each message.
     pub always: Vec<u32>,
 }
@@ -165,7 +176,7 @@ impl QueryIndex {
                 return Registration::Twig(number);
             }
             Action::Trigger { key, verify } => {
-                let key = key.map(|key| self.acquire_key(&key));
+                let key = self.acquire_key(&key);
                 let trigger = self.trigger(query, key, verify);
                 let number = self.triggers.insert(trigger);
                 if layer == Segment::Main {
@@ -173,6 +184,9 @@ impl QueryIndex {
                 }
                 self.settle(number, &route.path, layer);
                 return Registration::Trigger(number);
+            }
+            Action::Access { entries, whole } => {
+                return Registration::Access(self.insert_access(query, &route.path, &entries, whole, layer));
             }
             Action::Always => {
                 self.always.push(query);
@@ -316,6 +330,7 @@ impl QueryIndex {
             Registration::Always => true,
             Registration::Item(..) => false,
             Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Segment::Recent),
+            Registration::Access(number) => self.segment_of_access(number) != Some(Segment::Main),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
                 !matches!(
                     trigger.home,
@@ -354,6 +369,10 @@ impl QueryIndex {
                     self.split_trigger(number);
                     self.settle(number, &path, Segment::Main);
                 }
+                registration
+            }
+            Registration::Access(number) => {
+                self.promote_access(number);
                 registration
             }
             _ => registration,
@@ -399,6 +418,7 @@ impl QueryIndex {
                 Registration::Always => self.always.retain(|&entry| entry != query),
                 Registration::Trigger(trigger) => self.remove_trigger(trigger),
                 Registration::Twig(twig) => self.remove_twig(twig),
+                Registration::Access(number) => self.remove_access(number),
                 Registration::Item(layer, number, _) => self.paths_mut(layer).nfa.remove(number),
             }
         }
