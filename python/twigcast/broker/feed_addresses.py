@@ -105,7 +105,7 @@ def parse_feed_url(url: str, base_url: str) -> FeedPath | None:
 
 def source_of_topic(settings: DeliverySettings) -> str | None:
     """The source whose topic a WebSub subscriber follows; ``None``: it is none, or follows a subscription."""
-    if settings.kind != "websub" or settings.topic is None:
+    if settings.topic is None:
         return None
     path = parse_feed_url(settings.topic, base_of_feed(settings.topic))
     return path.name if path is not None and path.kind == "sources" else None

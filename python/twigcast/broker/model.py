@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from twigcast.registration import Dialect
 
@@ -125,25 +125,33 @@ class RejectedRecord:
     column: int | None = None
 
 
-DeliveryKind = Literal["pull", "webhook", "websub"]
-"""``pull`` covers all that the subscriber fetches or listens to: pull, Server-Sent Events, WebSocket, Atom."""
+PULL: Final = "pull"
+"""The kind of all deliveries that the subscriber fetches: pull, Server-Sent Events, WebSocket, Atom."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettings:
-    """How a subscriber wants its deliveries."""
+    """The way in which a subscriber receives its deliveries."""
 
-    kind: DeliveryKind = "pull"
+    kind: str = PULL
+    """``pull``, or the name of a channel in :mod:`twigcast.broker.delivery.channels`."""
     url: str | None = None
-    """Of a webhook, or the callback of a WebSub subscriber."""
+    """Address of the receiver, if the channel sends to a URL."""
     secret: str | None = None
-    """For signatures; needed to sign, so kept as it is, and never shown again."""
+    """Key of signatures. Stored as it is, since signing needs it, and never shown."""
     expires: float | None = None
-    """End of a WebSub lease, seconds since the epoch."""
+    """End of a WebSub lease, in seconds since the epoch."""
     topic: str | None = None
-    """Topic URL of a WebSub subscription, as its subscriber knows it."""
+    """Topic URL of a WebSub subscription, as its subscriber writes it."""
     content_filter: str | None = None
-    """XPath that a WebSub subscriber narrows its topic with; already part of the query."""
+    """XPath expression that narrows the topic of a WebSub subscription; already part of the query."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the channel."""
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether the broker sends the deliveries through a channel."""
+        return self.kind != PULL
 
 
 class SubscriptionState(enum.StrEnum):

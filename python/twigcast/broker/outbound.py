@@ -9,15 +9,12 @@ from typing import Final
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.channel import Channel
+from twigcast.broker.delivery.channels import ChannelResources, make_channels
 from twigcast.broker.delivery.host_scheduler import HostLimits
 from twigcast.broker.delivery.http_client import HttpClient, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
-from twigcast.broker.delivery.webhook import WebhookChannel
-from twigcast.broker.delivery.websub import LeaseBounds, WebSubHub
-from twigcast.broker.delivery.websub_channel import WebSubChannel
+from twigcast.broker.delivery.websub_hub import LeaseBounds, WebSubHub
 from twigcast.broker.feed_addresses import Capabilities
-from twigcast.broker.model import DeliveryKind
 from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import Poller, PollSettings
@@ -89,11 +86,8 @@ class OutboundServices:
         self.capabilities = Capabilities(broker.store.secret())
         self.poller = Poller(broker, self.outgoing, self.settings.polls)
         self.websub = WebSubHub(broker, self.outgoing, self.capabilities, self.settings.leases, self._has_news)
-        channels: dict[DeliveryKind, Channel] = {
-            "webhook": WebhookChannel(),
-            "websub": WebSubChannel(self.capabilities),
-        }
-        self.pusher = Pusher(broker, self.outgoing, channels, self.settings.push)
+        channels = make_channels(ChannelResources(self.outgoing, self.capabilities))
+        self.pusher = Pusher(broker, channels, self.settings.push)
 
     async def start(self) -> None:
         """Go on with what is pending, and begin to look at sources."""

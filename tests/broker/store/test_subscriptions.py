@@ -22,6 +22,7 @@ from twigcast.broker.store.store import SqlStore
 
 WEBHOOK = DeliverySettings("webhook", "https://example.org/hook", "s3cret")
 WEBSUB = DeliverySettings("websub", "https://example.org/cb", "s", 99.5, "https://hub/topic", "//a[b='ü']")
+OTHER = DeliverySettings("other", options={"exchange": "ü", "durable": True})
 
 
 def add(store: SqlStore, *new: NewSubscription) -> list[StoredSubscription | Exception]:
@@ -64,9 +65,10 @@ def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
         NewSubscription(1, "hook", "//b", delivery=WEBHOOK),
         NewSubscription(1, "sub", "//c", delivery=WEBSUB),
         NewSubscription(1, "shared", "//d", subscriber="desk"),
+        NewSubscription(1, "queued", "//e", delivery=OTHER),
     ]
     added = [one for one in add(store, *new) if isinstance(one, StoredSubscription)]
-    assert [one.id for one in added] == [1, 2, 3, 4]
+    assert [one.id for one in added] == [1, 2, 3, 4, 5]
     for requested, one in zip(new, added, strict=True):
         assert (one.key, one.query, one.namespaces, one.dialect, one.delivery, one.created, one.state) == (
             requested.key,
@@ -80,7 +82,7 @@ def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
         assert one.subscriber == (requested.subscriber or requested.key)
         assert found(store, one.key) == one
     assert list(store.all_subscriptions()) == added
-    assert list(store.all_subscriptions(pushed_only=True)) == added[1:3]
+    assert list(store.all_subscriptions(pushed_only=True)) == [*added[1:3], added[4]]
     assert store.subscription_count(1) == 4
     assert store.subscription(2, "hook") is None
 

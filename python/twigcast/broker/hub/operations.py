@@ -106,7 +106,7 @@ class Replace(Operation):
             query=self._query,
             namespaces=self._namespaces,
             dialect=self._dialect,
-            pushed=self._delivery.kind != "pull",
+            pushed=self._delivery.is_pushed,
             source=source_of_topic(self._delivery),
         )
         group.put(requested, active=active)

@@ -50,9 +50,8 @@ class RegisteredSubscription:
     def of(cls, subscription: StoredSubscription) -> RegisteredSubscription:
         """A subscription as the hub knows it."""
         s = subscription
-        pushed = s.delivery.kind != "pull"
         source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
+        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, s.delivery.is_pushed, source)
 
     def as_query(self) -> Query:
         """It as the engine knows it: by its number."""

@@ -164,6 +164,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             subscription_id {int} NOT NULL, first_seq {int} NOT NULL, last_seq {int},
             PRIMARY KEY (subscription_id, first_seq)) {clustered}""",
     ),
+    # 8: settings of delivery channels other than a URL and a secret, as JSON
+    ("ALTER TABLE subscriptions ADD COLUMN delivery_options {text}",),
 )
 
 CURRENT: Final = len(MIGRATIONS)

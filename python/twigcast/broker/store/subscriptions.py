@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from twigcast.broker.errors import Conflict, NotFound
 from twigcast.broker.model import (
+    PULL,
     DeliverySettings,
     ErrorRecord,
     NewQuery,
@@ -22,7 +23,7 @@ from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
-    "content_filter, state, reason, created, replay_next, replay_end"
+    "content_filter, delivery_options, state, reason, created, replay_next, replay_end"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _PULL: Final = DeliverySettings()
@@ -36,6 +37,7 @@ def _delivery_columns(delivery: DeliverySettings) -> list[object]:
         delivery.expires,
         delivery.topic,
         delivery.content_filter,
+        json.dumps(dict(delivery.options)) if delivery.options else None,
     ]
 
 
@@ -62,8 +64,11 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
 
 
 def _subscription(row: Row) -> StoredSubscription:
-    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:14]
-    settings = _PULL if delivery == _PULL_COLUMNS else DeliverySettings(*delivery)
+    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:15]
+    settings = _PULL
+    if delivery != _PULL_COLUMNS:
+        *columns, options = delivery
+        settings = DeliverySettings(*columns, options=json.loads(options) if options else {})
     return StoredSubscription(
         id_,
         tenant_id,
@@ -74,8 +79,8 @@ def _subscription(row: Row) -> StoredSubscription:
         _namespaces(namespaces),
         dialect,
         settings,
-        _STATES[row[14]],
-        *row[15:],
+        _STATES[row[15]],
+        *row[16:],
     )
 
 
@@ -200,7 +205,7 @@ class SubscriptionWrites(Writes):
             self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.queue_id))
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, kind = ?, url = ?, secret = ?, "
-            "expires = ?, topic = ?, content_filter = ? WHERE id = ?",
+            "expires = ?, topic = ?, content_filter = ?, delivery_options = ? WHERE id = ?",
             (
                 query,
                 _namespaces_text(namespaces),
@@ -434,7 +439,7 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
         return Conflict(f"subscriber {name!r} is that of a query in XQuery, which needs one of its own")
     if requested.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
-    if queue.kind != "pull" or requested.delivery.kind != "pull":
+    if queue.kind != PULL or requested.delivery.is_pushed:
         return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
     return None
 

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, to be killed: ``python -m tests.broker.push.victim STORE URL MESSAGES``.
+"""A broker in a process of its own, to be killed: ``python -m tests.broker.delivery.victim STORE URL MESSAGES``.
 
 It subscribes a webhook unless it is there, publishes numbered messages that are not there yet, and pushes for good.
 """
@@ -9,7 +9,7 @@ import asyncio
 import sys
 from dataclasses import replace
 
-from tests.broker.push.pushing import TENANT, quick, subscribe
+from tests.broker.delivery.pushing import TENANT, quick, subscribe
 from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
