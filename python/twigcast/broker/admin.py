@@ -18,7 +18,7 @@ from twigcast.errors import MissingExtra, TwigcastError
 
 if TYPE_CHECKING:
     from twigcast.broker.model import Tenant
-    from twigcast.broker.store.interface import Store
+    from twigcast.broker.store.store import Store
 
 _FAILED: Final = 2
 

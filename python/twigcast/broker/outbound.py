@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
@@ -15,7 +16,6 @@ from twigcast.broker.delivery.http_client import HttpClient, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
 from twigcast.broker.delivery.websub_hub import LeaseBounds, WebSubHub
 from twigcast.broker.feed_addresses import Capabilities
-from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import Poller, PollSettings
 
@@ -74,7 +74,7 @@ class OutboundServices:
         settings: Of all parts.
     """
 
-    def __init__(self, broker: BrokerInterface, settings: OutboundSettings | None = None) -> None:
+    def __init__(self, broker: Broker, settings: OutboundSettings | None = None) -> None:
         self.settings = settings or OutboundSettings()
         self._broker = broker
         hosts = self.settings.push.hosts

@@ -39,8 +39,8 @@ from twigcast.broker.hub import interpreter
 from twigcast.broker.options import HubOptions
 from twigcast.broker.outbound import OutboundServices, OutboundSettings
 from twigcast.broker.protocol import Protocol
-from twigcast.broker.store.interface import Store
 from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import Store
 from twigcast.broker.tokens import first_start
 from twigcast.broker.tracing import tracing
 from twigcast.errors import OutputError

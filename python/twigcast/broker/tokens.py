@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from twigcast.broker.model import Scope, Token
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 
 PREFIX: Final = "tc_"
 

@@ -25,7 +25,7 @@ from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.websub_hub import LeaseBounds
 from twigcast.broker.model import StoredSubscription, SubscriptionState
 from twigcast.broker.outbound import OutboundSettings
-from twigcast.broker.store.interface import WebSubRequest
+from twigcast.broker.store.records import WebSubRequest
 
 pytestmark = pytest.mark.anyio
 

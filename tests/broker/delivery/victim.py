@@ -15,10 +15,10 @@ from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
 from twigcast.broker.outbound import OutboundServices
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
-async def reopened(address: str) -> SqlStore:
+async def reopened(address: str) -> Store:
     """The store of a killed broker. A server may take a moment to notice the death."""
     for _ in range(200):
         try:

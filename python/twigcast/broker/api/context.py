@@ -17,10 +17,10 @@ from starlette.requests import HTTPConnection, Request
 from twigcast.broker.api.access import Authenticator, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
 from twigcast.broker.api.streams import AutomaticAcks, Streams
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.model import Scope
-from twigcast.broker.service import BrokerInterface
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ NAME_LENGTH_MAX = 512
 class ApiContext:
     """What all routes share."""
 
-    broker: BrokerInterface
+    broker: Broker
     settings: Settings
     gate: Authenticator
     urls: UrlPolicy

@@ -22,7 +22,7 @@ from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import PULL, DeliverySettings, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 from twigcast.registration import DIALECTS, Dialect
 

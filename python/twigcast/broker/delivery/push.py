@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import origin_of
 from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.channel import Channel, Failure
@@ -33,8 +34,8 @@ from twigcast.broker.model import (
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.service import BrokerInterface
-from twigcast.broker.store.interface import Attempts, Transaction
+from twigcast.broker.store.records import Attempts
+from twigcast.broker.store.store import Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Pusher:
 
     def __init__(
         self,
-        broker: BrokerInterface,
+        broker: Broker,
         channels: Mapping[str, Channel],
         settings: PushSettings | None = None,
         clock: Callable[[], float] = time.monotonic,

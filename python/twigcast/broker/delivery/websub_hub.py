@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed
 from twigcast.broker.delivery.websub_requests import (
     ALL,
@@ -39,8 +40,7 @@ from twigcast.broker.delivery.websub_requests import (
 from twigcast.broker.errors import Invalid, NotFound, StoreUnavailable, TooMany, UrlRefused
 from twigcast.broker.feed_addresses import Capabilities, FeedName, base_of_feed, parse_feed_url
 from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
-from twigcast.broker.service import BrokerInterface
-from twigcast.broker.store.interface import WebSubRequest
+from twigcast.broker.store.records import WebSubRequest
 from twigcast.errors import TwigcastError
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class WebSubHub:
 
     def __init__(
         self,
-        broker: BrokerInterface,
+        broker: Broker,
         outgoing: HttpClient,
         capabilities: Capabilities,
         leases: LeaseBounds | None = None,

@@ -18,7 +18,7 @@ from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscript
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery, StoredMessage, StoredSubscription, Tenant
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Store, Transaction
+from twigcast.broker.store.store import Store, Transaction
 
 
 @dataclass(slots=True)

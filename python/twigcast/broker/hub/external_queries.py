@@ -22,7 +22,8 @@ from twigcast import _core
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Pause, Store
+from twigcast.broker.store.records import Pause
+from twigcast.broker.store.store import Store
 from twigcast.errors import QueryError, QueryLimitExceeded
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon

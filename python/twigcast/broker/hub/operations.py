@@ -21,7 +21,8 @@ from twigcast.broker.model import (
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import Pause, Transaction
+from twigcast.broker.store.records import Pause
+from twigcast.broker.store.store import Transaction
 from twigcast.registration import Dialect
 
 

@@ -19,7 +19,8 @@ from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulat
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
 from twigcast.broker.options import HubOptions, refused_dialect
-from twigcast.broker.store.interface import Pause, Store
+from twigcast.broker.store.records import Pause
+from twigcast.broker.store.store import Store
 from twigcast.errors import QueryError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Final
 from twigcast.broker.errors import BrokerError
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Transaction
+from twigcast.broker.store.store import Transaction
 
 logger = logging.getLogger(__name__)
 

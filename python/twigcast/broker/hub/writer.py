@@ -31,7 +31,7 @@ from twigcast.broker.model import (
     Tenant,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 
 logger = logging.getLogger(__name__)

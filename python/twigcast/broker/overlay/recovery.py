@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.messages import OverlayMessage, Root
 
 MESSAGES_AT_ONCE: Final = 100

@@ -32,7 +32,7 @@ from typing import Final, Protocol, TypeVar
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import DeliveryId, QueuedDelivery
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.backoff import parse_retry_after
 from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed, gunzip
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import Source, Submission
-from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.entries import ID_CHARACTERS_MAX, charset_of, cut_entries, digest_id, is_feed
 from twigcast.broker.sources.listing import find_links, name_in_folder
 from twigcast.errors import MalformedMessage
@@ -108,7 +108,7 @@ class Poll:
         limits: What the poll may bring.
     """
 
-    def __init__(self, source: Source, broker: BrokerInterface, outgoing: HttpClient, limits: PollLimits) -> None:
+    def __init__(self, source: Source, broker: Broker, outgoing: HttpClient, limits: PollLimits) -> None:
         self._source = source
         self._url = source.url or ""
         self._broker = broker

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Source
-from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import Poll, PollLimits, PollResult
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Poller:
         settings: How it is done.
     """
 
-    def __init__(self, broker: BrokerInterface, outgoing: HttpClient, settings: PollSettings | None = None) -> None:
+    def __init__(self, broker: Broker, outgoing: HttpClient, settings: PollSettings | None = None) -> None:
         self.counts = PollCounts()
         self._broker = broker
         self._outgoing = outgoing

@@ -10,7 +10,7 @@ from typing import Final
 from twigcast.broker.model import ErrorRecord, RejectedRecord, StoredMessage, Submission
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 
 MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
 """Columns of a :class:`StoredMessage`, in its order."""
@@ -65,15 +65,18 @@ class MessageReads(Reads):
     """Reading messages."""
 
     def last_seq(self) -> int:
+        """Returns the highest sequence number assigned so far; 0 if there is none."""
         return int(self.one("SELECT value FROM counters WHERE name = 'seq'")[0])
 
     def message(self, tenant_id: int, seq: int) -> StoredMessage | None:
+        """Returns a message by its sequence number."""
         if seq > INTEGER_MAX:
             return None
         row = self.first(f"SELECT {MESSAGE} FROM messages WHERE seq = ? AND tenant_id = ?", (seq, tenant_id))
         return None if row is None else stored_message(row)
 
     def message_by_id(self, tenant_id: int, message_id: str, source: str | None = None) -> StoredMessage | None:
+        """Returns a message by the publisher's id; the latest if several sources used the same."""
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         row = self.first(
             f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND message_id = ?{condition} "
@@ -93,6 +96,11 @@ class MessageReads(Reads):
         source: str | None = None,
         bytes_max: int | None = None,
     ) -> list[StoredMessage]:
+        """Returns messages of a tenant, or of one of its sources, with their bodies, in order of sequence.
+
+        With ``newest_first`` the order is reversed; with ``bytes_max`` about that many bytes are read, at least one
+        message.
+        """
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         chosen = (
             f"FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
@@ -119,6 +127,7 @@ class MessageReads(Reads):
         oldest_first: bool = False,
         source: str | None = None,
     ) -> list[MessageSummary]:
+        """Returns messages of a tenant, or of one source, without bodies; by default the newest first."""
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         end = INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX)
         rows = self.rows(
@@ -130,6 +139,7 @@ class MessageReads(Reads):
         return [MessageSummary(*row) for row in rows]
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
+        """Returns the sequence number of the first message received at or after a time."""
         # Not the earliest time, but the first in order: with a clock that was set back, no message is left out.
         row = self.first(
             "SELECT seq FROM messages WHERE tenant_id = ? AND received >= ? ORDER BY seq LIMIT 1", (tenant_id, received)
@@ -139,6 +149,7 @@ class MessageReads(Reads):
     def rejected(
         self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
     ) -> list[RejectedRecord]:
+        """Returns rejected messages, newest first; with ``after_id`` those after it, oldest first."""
         position, order = id_range("id", before_id, after_id)
         rows = self.rows(
             f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {position[0]} ORDER BY id {order} LIMIT ?",
@@ -147,6 +158,7 @@ class MessageReads(Reads):
         return [_rejected(row) for row in rows]
 
     def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedRecord | None:
+        """Returns one rejected message."""
         if rejected_id > INTEGER_MAX:
             return None
         row = self.first(
@@ -160,9 +172,14 @@ class MessageWrites(Writes):
     """Storing messages and letting them expire."""
 
     def next_seq(self) -> int:
+        """Returns the sequence number of the next message."""
         return self.counters.value("seq") + 1
 
     def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+        """Returns those of the submissions that were accepted before, by tenant id, source and message id.
+
+        Their bodies are empty.
+        """
         requested: dict[int, set[str]] = {}
         for submission in submissions:
             if submission.message_id is not None:
@@ -184,6 +201,7 @@ class MessageWrites(Writes):
         return existing
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
+        """Stores accepted messages, with sequence numbers in order from :meth:`next_seq` on."""
         if not messages:
             return
         if messages[0].seq != self.next_seq() or any(b.seq <= a.seq for a, b in pairwise(messages)):
@@ -199,6 +217,7 @@ class MessageWrites(Writes):
     def add_rejected(
         self, submission: Submission, *, code: str, reason: str, line: int | None, column: int | None, at: float
     ) -> int:
+        """Stores a rejected message whole, and returns its id."""
         number = self.counters.take("rejected")
         s = submission
         self.session.execute(
@@ -210,6 +229,7 @@ class MessageWrites(Writes):
         return number
 
     def remove_rejected(self, ids: Sequence[int]) -> int:
+        """Removes rejected messages for good, and returns how many there were."""
         return self._remove_rejected([number for number in ids if number <= INTEGER_MAX])
 
     def _remove_rejected(self, ids: Iterable[int]) -> int:
@@ -230,6 +250,12 @@ class MessageWrites(Writes):
     def expire(
         self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
     ) -> int:
+        """Removes up to ``limit`` of the oldest messages and of the rejected ones; returns how many messages.
+
+        Messages go, with their deliveries, that are older than ``before`` or exceed ``bytes_max`` in all; those above
+        ``up_to`` stay. Pending deliveries are counted in an error record of their subscription, so that
+        nothing ends silently.
+        """
         last = INTEGER_MAX if up_to is None else up_to
         gone = 0
         if before is not None:

@@ -8,13 +8,13 @@ from types import ModuleType
 from twigcast.broker.errors import Invalid
 from twigcast.broker.store import sqlite
 from twigcast.broker.store.database import Database
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.errors import MissingExtra
 
 _SQLITE = "sqlite://"
 
 
-def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> SqlStore:
+def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> Store:
     """Open a store; it is made or migrated where needed.
 
     Args:
@@ -36,7 +36,7 @@ def open_store(address: str | Path, *, exclusive: bool = True, create: bool = Tr
     else:
         database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create)
     try:
-        return SqlStore(database, exclusive=exclusive)
+        return Store(database, exclusive=exclusive)
     except BaseException:
         database.close()
         raise

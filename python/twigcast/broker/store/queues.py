@@ -9,8 +9,8 @@ from typing import Final
 from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.interface import QueuePosition, QueueState
 from twigcast.broker.store.messages import messages_by_seq
+from twigcast.broker.store.records import QueuePosition, QueueState
 
 _PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
@@ -44,6 +44,7 @@ class QueueReads(Reads):
     """Reading queues."""
 
     def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
+        """Returns a queue by the name of its subscriber."""
         row = self.first(
             "SELECT id, tenant_id, subscriber, acked FROM lanes WHERE tenant_id = ? AND subscriber = ?",
             (tenant_id, subscriber),
@@ -59,6 +60,11 @@ class QueueReads(Reads):
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> list[QueuedDelivery]:
+        """Returns up to ``limit`` pending deliveries of a queue in order, at least one.
+
+        Their bodies have about ``bytes_max`` bytes. Deliveries of one message share their :class:`StoredMessage`.
+        ``redelivered`` is not set here.
+        """
         start = after or QueuePosition(0)
 
         def work(session: DatabaseSession) -> list[QueuedDelivery]:
@@ -105,6 +111,7 @@ class QueueReads(Reads):
         return self.database.read(work)
 
     def pending_count(self, queue_id: int) -> int:
+        """Returns how many deliveries a queue has pending."""
         sql = (
             f"SELECT (SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {_PENDING}) "
             "+ (SELECT COUNT(*) FROM set_aside WHERE lane_id = ?)"
@@ -114,6 +121,7 @@ class QueueReads(Reads):
     def recent_deliveries(
         self, subscription_id: int, limit: int, *, before_seq: int | None = None
     ) -> list[QueuedDelivery]:
+        """Returns the latest deliveries of a subscription, acknowledged or not, newest first."""
         end = INTEGER_MAX if before_seq is None else min(before_seq, INTEGER_MAX)
 
         def work(session: DatabaseSession) -> list[QueuedDelivery]:
@@ -128,6 +136,7 @@ class QueueReads(Reads):
         return self.database.read(work)
 
     def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
+        """Returns those of the queues that have something pending."""
         results: list[int] = []
         for some in chunks(queue_ids, 10_000):
             results += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
@@ -222,6 +231,7 @@ class QueueWrites(Writes):
     """Storing and acknowledging deliveries."""
 
     def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> None:
+        """Stores deliveries; those that exist already stay as they are."""
         plain: list[NewDelivery] = []
         sharing: list[NewDelivery] = []
         rewritten: dict[int, int] = {}
@@ -269,6 +279,7 @@ class QueueWrites(Writes):
             self.session.insert("deliveries", columns, pointing, keep_existing=True)
 
     def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        """Moves the mark of a queue forward; never back."""
         seq = min(seq, self.counters.value("seq"))
         if seq > self.marks.get(queue_id, 0):
             self.marks[queue_id] = seq
@@ -287,6 +298,10 @@ class QueueWrites(Writes):
         self.marks.clear()
 
     def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledges single deliveries, in any order, and moves the mark after them. Unknown ones are skipped.
+
+        If they are the first that are pending, only the mark is written.
+        """
         if queue_id in self.marks:
             self.save_marks()
         self._finish_redriven(ids)

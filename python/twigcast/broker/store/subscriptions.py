@@ -67,8 +67,10 @@ def _subscription(row: Row) -> StoredSubscription:
     id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:15]
     settings = _PULL
     if delivery != _PULL_COLUMNS:
-        *columns, options = delivery
-        settings = DeliverySettings(*columns, options=json.loads(options) if options else {})
+        kind, url, secret, expires, topic, content_filter, options = delivery
+        settings = DeliverySettings(
+            kind, url, secret, expires, topic, content_filter, json.loads(options) if options else {}
+        )
     return StoredSubscription(
         id_,
         tenant_id,
@@ -97,10 +99,12 @@ class SubscriptionReads(Reads):
     """Reading subscriptions."""
 
     def subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
+        """Returns a subscription by its key."""
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE tenant_id = ? AND key = ?", (tenant_id, key))
         return None if row is None else _subscription(row)
 
     def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
+        """Returns the existing subscriptions among ``keys``, by key."""
         results: dict[str, StoredSubscription] = {}
         for some in chunks(keys, AMONG_MAX):
 
@@ -124,6 +128,11 @@ class SubscriptionReads(Reads):
         containing: str | None = None,
         state: SubscriptionState | None = None,
     ) -> list[StoredSubscription]:
+        """Returns subscriptions of a tenant in order of their keys, or backwards from ``before_key``.
+
+        They can be restricted to one subscriber, one state, or those with a text in key or query. ``containing``
+        ignores the case of ASCII letters and reads all subscriptions in between.
+        """
         conditions: list[tuple[str, tuple[object, ...]]] = [("tenant_id = ?", (tenant_id,))]
         if after_key is not None:
             conditions.append(("key > ?", (after_key,)))
@@ -146,6 +155,10 @@ class SubscriptionReads(Reads):
         return [_subscription(row) for row in rows]
 
     def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[StoredSubscription]:
+        """Yields all subscriptions of all tenants; a million takes a few seconds.
+
+        With ``pushed_only``, only those whose deliveries are sent through a channel.
+        """
         condition = " AND kind <> 'pull'" if pushed_only else ""
         last = 0
         while rows := self.rows(
@@ -156,11 +169,13 @@ class SubscriptionReads(Reads):
             last = rows[-1][0]
 
     def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
+        """Returns how many subscriptions a tenant has, optionally only those in one state."""
         condition, params = ("", ()) if state is None else (f" AND {_in_state(state)}", (state.value,))
         sql = f"SELECT COUNT(*) FROM subscriptions WHERE tenant_id = ?{condition}"
         return int(self.one(sql, (tenant_id, *params))[0])
 
     def keys_of_message(self, tenant_id: int, seq: int, limit: int) -> list[str]:
+        """Returns the first keys, in order, of the subscriptions that have or had a delivery of a message."""
         if seq > INTEGER_MAX:
             return []
         rows = self.rows(
@@ -171,6 +186,7 @@ class SubscriptionReads(Reads):
         return [key for (key,) in rows]
 
     def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
+        """Returns the latest errors of a subscription, newest first."""
         rows = self.rows(
             "SELECT subscription_id, at, reason, seq, count FROM errors WHERE subscription_id = ? "
             "ORDER BY id DESC LIMIT ?",
@@ -183,6 +199,12 @@ class SubscriptionWrites(Writes):
     """Changing subscriptions."""
 
     def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[StoredSubscription | Exception]:
+        """Stores subscriptions and the queues they need.
+
+        The result holds a :class:`~twigcast.broker.errors.Conflict` for each subscription whose key is taken, whose
+        subscriber cannot be shared, or that asks for replay in a queue that is not new. Replay ends before
+        :meth:`next_seq`.
+        """
         adding = _Adding(self, at)
         results: list[StoredSubscription | Exception] = []
         for some in chunks(new, 10_000):
@@ -198,6 +220,7 @@ class SubscriptionWrites(Writes):
         dialect: str,
         delivery: DeliverySettings,
     ) -> StoredSubscription:
+        """Gives a subscription another query and delivery; its queue and pending deliveries stay."""
         old = self._subscription(subscription_id)
         if delivery.kind != old.delivery.kind:
             if self._shared(old):
@@ -217,6 +240,7 @@ class SubscriptionWrites(Writes):
         return self._subscription(subscription_id)
 
     def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
+        """Gives subscriptions, none twice, other queries; returns those that exist, in any order."""
         self.session.many(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
             [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
@@ -244,18 +268,22 @@ class SubscriptionWrites(Writes):
         )
 
     def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
+        """Pauses, suspends or resumes a subscription."""
         self._change(
             "UPDATE subscriptions SET state = ?, reason = ? WHERE id = ?", state.value, reason, subscription_id
         )
 
     def set_lease(self, subscription_id: int, expires: float | None) -> None:
+        """Sets the end of a WebSub lease."""
         self._change("UPDATE subscriptions SET expires = ? WHERE id = ?", expires, subscription_id)
 
     def replay_next(self, subscription_id: int) -> int | None:
+        """Returns the next message that replay matches; ``None`` without replay or without such a subscription."""
         row = self.first("SELECT replay_next FROM subscriptions WHERE id = ?", (subscription_id,))
         return None if row is None else row[0]
 
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
+        """Records the progress of replay; ``None`` if it has ended."""
         self.save_marks()
         self._change("UPDATE subscriptions SET replay_next = ? WHERE id = ?", replay_next, subscription_id)
         self.session.execute(
@@ -268,6 +296,7 @@ class SubscriptionWrites(Writes):
             raise NotFound("there is no such subscription any more")
 
     def delete_subscription(self, subscription_id: int) -> None:
+        """Deletes a subscription with its errors, dead letters and deliveries, and a queue with its last."""
         subscription = self._subscription(subscription_id)
         for table in ("errors", "dead_letters", "pauses"):
             self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
@@ -304,6 +333,7 @@ class SubscriptionWrites(Writes):
             limit -= removed
 
     def add_errors(self, records: Iterable[ErrorRecord]) -> None:
+        """Stores errors of single subscriptions; of each a bounded number of the latest is kept."""
         rows = [(r.subscription_id, self.counters.take("error"), r.at, r.reason, r.seq, r.count) for r in records]
         if not rows:
             return

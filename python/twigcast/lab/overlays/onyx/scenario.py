@@ -41,7 +41,7 @@ PERFECT = OrderedSettings(perfect=True)
 
 
 @dataclass(slots=True)
-class Store:
+class StableStorage:
     """What survives a crash of a broker.
 
     Attributes:
@@ -113,7 +113,7 @@ class OnyxNetwork:
         self.simulator = Simulator(seed, faults or NetworkFaults(0.005, 0.03), journal or Journal(keep=False))
         self.simulator.on_delivery = self._delivered
         self.random = random.Random(f"stores {seed}")  # noqa: S311 - reproducible, not secret
-        self.stores: dict[Address, Store] = {}
+        self.stores: dict[Address, StableStorage] = {}
         self.settled: dict[Address, set[Hashable]] = {}
         self.refusals: list[tuple[Address, ProtocolViolation]] = []
         self.troubles: list[tuple[Address, NodeWarning]] = []
@@ -136,7 +136,7 @@ class OnyxNetwork:
 
     def start(self, address: Address) -> None:
         """Start a broker with what its store holds."""
-        store = self.stores.setdefault(address, Store())
+        store = self.stores.setdefault(address, StableStorage())
         store.incarnation += 1
         inner = OnyxNode(
             address,
