@@ -1,4 +1,4 @@
-//! The class `RoutingTable`.
+//! The class `ConjunctionIndex`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -16,7 +16,7 @@ use crate::{errors, limits};
 const IDLE_MATCHERS_MAX: usize = 16;
 
 /// What many messages ask for: labels, and the target that each stands for. See the stub file.
-#[pyclass(frozen, name = "WantedLabels", module = "twigcast._core")]
+#[pyclass(frozen, module = "twigcast._core")]
 pub struct LabelRequest {
     labels: Vec<(RouteLabel, u32)>,
 }
@@ -50,7 +50,7 @@ impl LabelsInput<'_> {
 }
 
 /// Conjunctions of linear paths with labels. See the stub file.
-#[pyclass(frozen, name = "RoutingTable", module = "twigcast._core")]
+#[pyclass(frozen, module = "twigcast._core")]
 pub struct ConjunctionIndex {
     table: RwLock<core::ConjunctionIndex>,
     /// Boxed, since a matcher is large to move.

@@ -127,13 +127,12 @@ async def _overlay(settings: Settings, broker: Broker) -> Overlay | None:
     """
     if not settings.join and settings.overlay_listen is None:
         return None
-    from twigcast.broker.overlay.broker_node import make_node
     from twigcast.broker.overlay.service import Overlay
     from twigcast.broker.overlay.settings import OverlaySettings
 
     chosen = OverlaySettings.of(settings)
     assert chosen is not None, "there is something to join or to listen for"
-    overlay = Overlay(broker, chosen, make_node(broker.options.limits))
+    overlay = Overlay(broker, chosen)
     await overlay.start()
     return overlay
 

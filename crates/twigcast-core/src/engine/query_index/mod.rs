@@ -1,5 +1,6 @@
 //! The compiled queries: automaton, twigs, triggers, atoms.
 
+mod accesses;
 mod slab;
 mod triggers;
 
@@ -7,8 +8,11 @@ use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 
+use crate::access::conditions::ConditionTable;
+use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
-use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
+use crate::automaton::nfa::{AcceptItem, Nfa};
+use crate::ids::{ItemId, StateId};
 use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::packed;
@@ -19,6 +23,7 @@ use crate::twig::branches::Branches;
 use crate::twig::conditions::StructuralConditions;
 use crate::twig::{RequiredNames, Twig, TwigCondition};
 
+use accesses::RegisteredAccess;
 pub use slab::Slab;
 pub use triggers::CompiledTrigger;
 
@@ -26,7 +31,7 @@ pub use triggers::CompiledTrigger;
 #[derive(Clone, Copy, Debug)]
 enum TriggerHome {
     /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
-    Item(Segment, u32),
+    Item(Segment, ItemId),
     /// In the table of an automaton's state where many wait (see [`PathIndex::trigger_tables`]).
     TriggerTable(Segment, StateId),
     /// Nowhere yet, or no longer.
@@ -45,11 +50,13 @@ const RECENT: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug)]
 pub enum Registration {
     /// An item of the automaton (see [`Nfa::insert_item`]).
-    Item(Segment, u32, AcceptItem),
+    Item(Segment, ItemId, AcceptItem),
     /// A trigger, wherever it waits.
     Trigger(u32),
     /// A twig, wherever it waits.
     Twig(u32),
+    /// Accesses of one path, wherever they wait.
+    Access(u32),
     /// A place in the list of queries evaluated on each message.
     Always,
 }
@@ -71,6 +78,8 @@ pub struct PathIndex {
     pub nfa: Nfa,
     /// The keyed triggers at states where many wait.
     pub trigger_tables: FxHashMap<StateId, TriggerTable>,
+    /// What waits for values at states, by the tests that lead to it.
+    pub access_tables: FxHashMap<StateId, AccessTable>,
     /// How many keyed triggers wait as items at a state.
     waiting: FxHashMap<StateId, u32>,
 }
@@ -108,6 +117,9 @@ pub struct QueryIndex {
     pub branches: Branches,
     /// The distinct structural conditions of triggers.
     pub conditions: StructuralConditions,
+    /// The operands and conditions that accesses test and verify.
+    pub shared: ConditionTable,
+    accesses: Slab<RegisteredAccess>,
     /// Queries to evaluate on each message.
     pub always: Vec<u32>,
 }
@@ -164,7 +176,7 @@ impl QueryIndex {
                 return Registration::Twig(number);
             }
             Action::Trigger { key, verify } => {
-                let key = key.map(|key| self.acquire_key(&key));
+                let key = self.acquire_key(&key);
                 let trigger = self.trigger(query, key, verify);
                 let number = self.triggers.insert(trigger);
                 if layer == Segment::Main {
@@ -172,6 +184,9 @@ impl QueryIndex {
                 }
                 self.settle(number, &route.path, layer);
                 return Registration::Trigger(number);
+            }
+            Action::Access { entries, whole } => {
+                return Registration::Access(self.insert_access(query, &route.path, &entries, whole, layer));
             }
             Action::Always => {
                 self.always.push(query);
@@ -193,14 +208,14 @@ impl QueryIndex {
         let state = nfa.state_of(path);
         let item = nfa.insert_item(state, AcceptItem::Twig(number));
         if let Some(twig) = self.twigs.get_mut(number) {
-            twig.home = item | if layer == Segment::Recent { RECENT } else { 0 };
+            twig.home = item.as_u32() | if layer == Segment::Recent { RECENT } else { 0 };
         }
     }
 
     /// Where a twig waits: layer and item.
-    fn home_of_twig(&self, number: u32) -> Option<(Segment, u32)> {
+    fn home_of_twig(&self, number: u32) -> Option<(Segment, ItemId)> {
         let home = self.twigs.get(number)?.home;
-        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, home & !RECENT))
+        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, ItemId::from_u32(home & !RECENT)))
     }
 
     /// Let a trigger wait where a path accepts.
@@ -315,6 +330,7 @@ impl QueryIndex {
             Registration::Always => true,
             Registration::Item(..) => false,
             Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Segment::Recent),
+            Registration::Access(number) => self.segment_of_access(number) != Some(Segment::Main),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
                 !matches!(
                     trigger.home,
@@ -353,6 +369,10 @@ impl QueryIndex {
                     self.split_trigger(number);
                     self.settle(number, &path, Segment::Main);
                 }
+                registration
+            }
+            Registration::Access(number) => {
+                self.promote_access(number);
                 registration
             }
             _ => registration,
@@ -398,6 +418,7 @@ impl QueryIndex {
                 Registration::Always => self.always.retain(|&entry| entry != query),
                 Registration::Trigger(trigger) => self.remove_trigger(trigger),
                 Registration::Twig(twig) => self.remove_twig(twig),
+                Registration::Access(number) => self.remove_access(number),
                 Registration::Item(layer, number, _) => self.paths_mut(layer).nfa.remove(number),
             }
         }

@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 
 use super::{QueryIndex, TriggerHome};
-use crate::plan::{Distance, StepCheck, ValueCondition, Verify};
+use crate::ids::StructuralConditionId;
+use crate::plan::{Distance, ValueCondition, Verify};
 use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::twig::branches::BranchId;
-use crate::twig::conditions::StructuralConditionId;
 
 /// A trigger: what remains to be tested where its path accepts.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct CompiledTrigger {
     /// The query.
     pub query: u32,
     /// Where a value is tested first, and for which atom.
-    pub key: Option<(Distance, AtomId)>,
+    pub key: (Distance, AtomId),
     /// The same for a further value.
     pub also: Option<(Distance, AtomId)>,
     /// A branch that must hold at the element; 0: none is asked.
@@ -26,9 +26,9 @@ pub struct CompiledTrigger {
 }
 
 impl CompiledTrigger {
-    /// Is it looked up by its key? If not, though it has one, the key is tested like all the rest.
+    /// Is it looked up by its key? If not, since there are too many, the key is tested like all the rest.
     pub fn is_keyed(&self) -> bool {
-        self.query < packed::QUERIES_MAX && self.key.is_some_and(|(_, atom)| atom < packed::ATOMS_MAX)
+        self.query < packed::QUERIES_MAX && self.key.1 < packed::ATOMS_MAX
     }
 
     /// Is the whole expression to be evaluated once all else holds?
@@ -46,8 +46,6 @@ pub struct RemainingTests {
     pub below: Box<[BranchId]>,
     /// Conditions on structure, each at a known distance.
     pub shapes: Box<[(Distance, StructuralConditionId)]>,
-    /// See [`Verify::upward`].
-    pub upward: Box<[StepCheck]>,
     /// See [`Verify::whole`].
     pub whole: bool,
 }
@@ -55,8 +53,8 @@ pub struct RemainingTests {
 impl RemainingTests {
     /// Nothing at all?
     fn is_empty(&self) -> bool {
-        let Self { also, below, shapes, upward, whole } = self;
-        also.is_empty() && below.is_empty() && shapes.is_empty() && upward.is_empty() && !whole
+        let Self { also, below, shapes, whole } = self;
+        also.is_empty() && below.is_empty() && shapes.is_empty() && !whole
     }
 }
 
@@ -66,7 +64,7 @@ impl QueryIndex {
         if !entry.is_keyed() {
             return None;
         }
-        let (distance, atom) = entry.key?;
+        let (distance, atom) = entry.key;
         let key = self.pack(distance, atom);
         let also = entry.also.filter(|&(_, atom)| atom < packed::ATOMS_MAX);
         let also = also.and_then(|(distance, atom)| NonZeroU32::new(self.pack(distance, atom)));
@@ -84,18 +82,14 @@ impl QueryIndex {
     }
 
     /// A trigger that waits nowhere yet.
-    pub(super) fn trigger(&mut self, query: u32, key: Option<(Distance, AtomId)>, verify: Verify) -> CompiledTrigger {
+    pub(super) fn trigger(&mut self, query: u32, mut key: (Distance, AtomId), verify: Verify) -> CompiledTrigger {
         let mut also: Vec<_> = verify.also.iter().map(|key| self.acquire_key(key)).collect();
-        let mut key = key;
-        if let Some(key) = &mut key {
-            self.put_rarest_first(key, &mut also);
-        }
+        self.put_rarest_first(&mut key, &mut also);
         let mut also = also.into_iter();
         let first = also.next();
         let also = also.collect();
         let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
-        let rest =
-            RemainingTests { also, below: Box::default(), shapes, upward: verify.upward.into(), whole: verify.whole };
+        let rest = RemainingTests { also, below: Box::default(), shapes, whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
         CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
     }
@@ -125,7 +119,7 @@ impl QueryIndex {
             let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
             match expr.and_then(|expr| branches.acquire(expr)) {
                 Some(all) => {
-                    branches.let_go(all, &mut below);
+                    branches.unpack(all, &mut below);
                     conditions.release(id);
                 }
                 None => kept.push((distance, id)),
@@ -147,9 +141,7 @@ impl QueryIndex {
     /// Let go of a trigger that waits nowhere any more, and of what it asks for.
     pub(super) fn release_trigger(&mut self, number: u32) {
         let Some(trigger) = self.triggers.remove(number) else { return };
-        if let Some((_, atom)) = trigger.key {
-            self.atoms.release(atom);
-        }
+        self.atoms.release(trigger.key.1);
         if let Some((_, atom)) = trigger.also {
             self.atoms.release(atom);
         }
