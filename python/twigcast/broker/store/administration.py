@@ -27,7 +27,7 @@ def _source(row: Row) -> Source:
 
 
 class AdministrationReads(Reads):
-    """Reading tenants, tokens, sources and counts."""
+    """Reading methods for tenants, tokens, sources and counts."""
 
     def secret(self) -> bytes:
         """Returns 32 random bytes, made with the store and kept in it, that sign capability URLs."""
@@ -95,7 +95,7 @@ class AdministrationReads(Reads):
 
 
 class AdministrationWrites(Writes):
-    """Changing tenants, tokens and sources."""
+    """Changing methods for tenants, tokens and sources."""
 
     def add_tenant(self, name: str, limits: Mapping[str, int]) -> Tenant:
         """Adds a tenant. Raises Conflict if the name is taken."""
@@ -169,7 +169,8 @@ class AdministrationWrites(Writes):
         return _source(row)
 
     def _refuse_over(self, table: str, tenant_id: int, most: int | None) -> None:
-        # Counted in the transaction that adds one: of two requests at once the second sees what the first has added.
+        # The count is part of the transaction that adds a row: of two concurrent requests the second sees the row of
+        # the first.
         if most is None:
             return
         ((count,),) = self.session.rows(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = ?", (tenant_id,))

@@ -11,7 +11,7 @@ from twigcast.broker.store.messages import id_range
 
 
 class DeadLetterReads(Reads):
-    """Reading dead letters."""
+    """Reading methods for dead letters."""
 
     def dead_letters(
         self,
@@ -35,7 +35,7 @@ class DeadLetterReads(Reads):
 
 
 class DeadLetterWrites(Writes):
-    """Burying, reviving, removing."""
+    """Methods that add, redrive and remove dead letters."""
 
     def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
         """Moves deliveries, each with its attempts and reason, to the dead letters and acknowledges them."""
@@ -52,7 +52,7 @@ class DeadLetterWrites(Writes):
         return ids
 
     def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
-        """Put a delivery that had been revived back where it was; its id, if there is one."""
+        """Shows a dead letter again that was being redriven; returns its id, if there is one."""
         if not self.memory.has_redriven:
             return None
         row = self.first(

@@ -18,11 +18,11 @@ MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
 _REJECTED: Final = "id, tenant_id, source, message_id, received, body, code, reason, line_number, column_number"
 
 EXPIRED_DELIVERIES_MAX: Final = 50_000
-"""Deliveries that one step of retention removes, but at least those of one message."""
+"""Number of deliveries that one step of retention removes, but at least those of one message."""
 
 
 def stored_message(row: Row) -> StoredMessage:
-    """A message from the columns ``MESSAGE``."""
+    """Returns a message from the columns ``MESSAGE``."""
     return StoredMessage(*row)
 
 
@@ -31,7 +31,7 @@ def _rejected(row: Row) -> RejectedRecord:
 
 
 def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, StoredMessage]:
-    """Messages by their sequence numbers, those that are there."""
+    """Returns the existing messages with these sequence numbers."""
     results: dict[int, StoredMessage] = {}
     for some in chunks(seqs, 1_000):
         rows = session.rows(
@@ -43,7 +43,7 @@ def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, 
 
 
 def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
-    """The first of some messages (sequence number, size) that are about so many bytes, at least one."""
+    """Returns the first messages (sequence number, size) that have about so many bytes, at least one."""
     requested: list[int] = []
     total = 0
     for seq, size in rows:
@@ -55,14 +55,14 @@ def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
 
 
 def id_range(column: str, before: int | None, after: int | None) -> tuple[tuple[str, int], str]:
-    """A condition on an id with its value, and the order that goes with it: from the newest back, or after one on."""
+    """Returns a condition on an id, its value, and the order: backwards from the newest, or forwards after an id."""
     if after is not None:
         return (f"{column} > ?", min(after, INTEGER_MAX)), "ASC"
     return (f"{column} < ?", INTEGER_MAX if before is None else min(before, INTEGER_MAX)), "DESC"
 
 
 class MessageReads(Reads):
-    """Reading messages."""
+    """Reading methods for messages."""
 
     def last_seq(self) -> int:
         """Returns the highest sequence number assigned so far; 0 if there is none."""
@@ -114,7 +114,7 @@ class MessageReads(Reads):
             result = self.database.read(lambda session, seqs=requested: messages_by_seq(session, seqs))  # type: ignore[misc]
             if result:
                 return [result[seq] for seq in requested if seq in result]
-            # All of them have just expired; what comes after them is wanted then.
+            # All of them have just expired; the messages after them are next.
         return []
 
     def message_summaries(
@@ -140,7 +140,7 @@ class MessageReads(Reads):
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
         """Returns the sequence number of the first message received at or after a time."""
-        # Not the earliest time, but the first in order: with a clock that was set back, no message is left out.
+        # The first in order, not the earliest time: so no message is left out after a clock was set back.
         row = self.first(
             "SELECT seq FROM messages WHERE tenant_id = ? AND received >= ? ORDER BY seq LIMIT 1", (tenant_id, received)
         )
@@ -169,7 +169,7 @@ class MessageReads(Reads):
 
 
 class MessageWrites(Writes):
-    """Storing messages and letting them expire."""
+    """Methods that store messages and let them expire."""
 
     def next_seq(self) -> int:
         """Returns the sequence number of the next message."""
@@ -276,7 +276,7 @@ class MessageWrites(Writes):
         return self._remove_messages(messages, at)
 
     def _expire_by_size(self, excess: int, last: int, limit: int, at: float) -> int:
-        """Remove the oldest, accepted or rejected, until ``excess`` bytes are gone."""
+        """Removes the oldest messages, accepted or rejected, until ``excess`` bytes are gone."""
         if excess <= 0 or limit <= 0:
             return 0
         oldest = [
@@ -304,7 +304,7 @@ class MessageWrites(Writes):
         return self._remove_messages(messages, at)
 
     def _remove_messages(self, rows: Sequence[Row], at: float) -> int:
-        """Remove messages (each a sequence number, a size, its matches), as many as make one step; how many."""
+        """Removes messages (sequence number, size, matches), as many as fit into one step; returns how many."""
         seqs: list[int] = []
         freed = matches = 0
         for seq, size, count in rows:

@@ -1,4 +1,4 @@
-"""What a broker that is part of an overlay keeps: who it is, what it knows of others, where its messages came from."""
+"""The state of a broker that is part of an overlay: its identity, the other brokers, and the origins of messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twigcast.broker.store.records import Origin, OverlayIdentity, RootState
 
 
 class OverlayReads(Reads):
-    """Reading it."""
+    """Reading methods for the overlay."""
 
     def overlay_identity(self) -> OverlayIdentity | None:
         """Returns who this broker is in an overlay; ``None`` if it was never part of one."""
@@ -54,7 +54,7 @@ class OverlayReads(Reads):
                 break
             requested.append(seq)
         result = self.database.read(lambda session: messages_by_seq(session, requested))
-        # Those that have expired in between are left out.
+        # Messages that have expired meanwhile are left out.
         return [result[seq] for seq in requested if seq in result]
 
     def forgotten(self) -> int:
@@ -63,7 +63,7 @@ class OverlayReads(Reads):
 
 
 class OverlayWrites(Writes):
-    """Changing it."""
+    """Changing methods for the overlay."""
 
     def start_overlay(self, name: str, incarnation: int) -> OverlayIdentity:
         """Starts a broker of an overlay with a new incarnation: at least this one, above the last.
@@ -93,7 +93,7 @@ class OverlayWrites(Writes):
 
         Its part of the registry is removed too: what it promised others may be newer than this store.
         """
-        # A vote that was given, and entries that others count on, may be newer than what is restored.
+        # A vote that was given, and log entries that others count on, may be newer than the restored state.
         self.session.execute("DELETE FROM overlay_records")
         return bool(self.session.execute("DELETE FROM overlay_self"))
 

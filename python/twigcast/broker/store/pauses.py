@@ -1,6 +1,6 @@
-"""Pauses of queries in XQuery, which look at messages later than these come.
+"""Pauses of queries in XQuery, which match messages later than these arrive.
 
-What came before a pause still counts when the query gets to it; what came within does not.
+Messages before a pause still count when the query reaches them; those within the pause do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _pauses(rows: list[Row]) -> list[Pause]:
 
 
 class PauseReads(Reads):
-    """Reading pauses."""
+    """Reading methods for pauses."""
 
     def pauses(self, subscription_id: int) -> list[Pause]:
         """Returns the pauses that a query in XQuery has not passed yet, in order."""
@@ -27,7 +27,7 @@ class PauseReads(Reads):
 
 
 class PauseWrites(Writes):
-    """Beginning, ending and forgetting them."""
+    """Methods that begin, end and remove pauses."""
 
     def pauses(self, subscription_id: int) -> list[Pause]:
         """Returns the pauses that a query in XQuery has not passed yet, in order."""
@@ -46,7 +46,7 @@ class PauseWrites(Writes):
     def end_pause(self, subscription_id: int, last_seq: int) -> bool:
         """Records that messages after this one count again. Returns whether there was a pause to end."""
         open_pause = "subscription_id = ? AND last_seq IS NULL"
-        # One in which nothing came would stand in the way of another that begins at the same place.
+        # A pause without messages would collide with another one that begins at the same message.
         empty = self.session.execute(
             f"DELETE FROM pauses WHERE {open_pause} AND first_seq > ?", (subscription_id, last_seq)
         )

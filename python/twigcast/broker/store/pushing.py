@@ -1,4 +1,4 @@
-"""What pushing has to know after a restart: attempts that failed, and WebSub requests that wait for verification."""
+"""The state of pushing that outlives a restart: failed attempts, and WebSub requests that wait for verification."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twigcast.broker.store.records import Attempts, WebSubRequest
 
 
 class PushReads(Reads):
-    """Reading what was tried and what waits."""
+    """Reading methods for attempts and requests."""
 
     def attempts(self, queue_id: int) -> Attempts | None:
         """Returns how often the first delivery of a queue was tried, if it failed before."""
@@ -26,7 +26,7 @@ class PushReads(Reads):
 
 
 class PushWrites(Writes):
-    """Remembering and forgetting it."""
+    """Methods that add and remove attempts and requests."""
 
     def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
         """Records how often the first delivery of a queue was tried; ``None`` removes the record."""

@@ -47,7 +47,7 @@ class Transaction(
     AdministrationWrites,
     OverlayWrites,
 ):
-    """Changes that become durable together."""
+    """A set of changes that become durable together."""
 
     def expire(
         self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None

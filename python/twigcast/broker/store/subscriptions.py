@@ -46,16 +46,16 @@ _PULL_COLUMNS: Final = _delivery_columns(_PULL)
 _LIKE_SPECIAL: Final = re.compile(r"[%_!]")
 
 PAGE: Final = 10_000
-"""Rows read at once when all are read, so that memory is bounded and no reader holds up the others."""
+"""Number of rows read at once when all are read, so that memory is bounded and no reader blocks the others."""
 
 AMONG_MAX: Final = 1_000
-"""Names or numbers in one question."""
+"""Number of names or ids in one query."""
 
 ERRORS_KEPT: Final = 50
-"""Error records for each subscription."""
+"""Number of error records for each subscription."""
 
 REMOVED_AT_ONCE: Final = 10_000
-"""Deliveries that go together with their subscription; the rest goes when retention next runs."""
+"""Number of deliveries removed together with their subscription; retention removes the rest."""
 
 
 @lru_cache(maxsize=1_000)
@@ -87,7 +87,7 @@ def _subscription(row: Row) -> StoredSubscription:
 
 
 def _in_state(state: SubscriptionState) -> str:
-    """The condition of being in a state; the few that are not active have an index."""
+    """Returns the condition of being in a state; the few subscriptions that are not active have an index."""
     return "state = ?" if state is SubscriptionState.ACTIVE else "state = ? AND state <> 'active'"
 
 
@@ -96,7 +96,7 @@ def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
 
 
 class SubscriptionReads(Reads):
-    """Reading subscriptions."""
+    """Reading methods for subscriptions."""
 
     def subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
         """Returns a subscription by its key."""
@@ -196,7 +196,7 @@ class SubscriptionReads(Reads):
 
 
 class SubscriptionWrites(Writes):
-    """Changing subscriptions."""
+    """Changing methods for subscriptions."""
 
     def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[StoredSubscription | Exception]:
         """Stores subscriptions and the queues they need.
@@ -323,7 +323,7 @@ class SubscriptionWrites(Writes):
         )
 
     def remove_leftovers(self, limit: int) -> None:
-        """Remove up to ``limit`` deliveries that deleted subscriptions have left behind."""
+        """Removes up to ``limit`` deliveries of deleted subscriptions."""
         for subscription_id, queue_id in self.session.rows("SELECT subscription_id, lane_id FROM leftovers"):
             if limit <= 0:
                 return
@@ -352,16 +352,16 @@ class SubscriptionWrites(Writes):
 
 
 class _Queue(NamedTuple):
-    """What decides whether a subscription may join a queue."""
+    """The properties of a queue that decide whether a subscription may join it."""
 
     id: int
     kind: str
     is_of_xquery: bool
-    """Whether a query in XQuery has it for itself."""
+    """Whether the queue belongs to a query in XQuery alone."""
 
 
 class _Adding:
-    """Adds subscriptions in bulk: looks up what is there, decides, inserts."""
+    """An addition of subscriptions in bulk: reads what exists, decides, inserts."""
 
     def __init__(self, writes: SubscriptionWrites, at: float) -> None:
         self._session = writes.session
@@ -399,9 +399,9 @@ class _Adding:
         return results
 
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
-        """Queues by tenant and subscriber, those that are there."""
+        """Returns the existing queues by tenant and subscriber."""
         results = self._present("lanes", "subscriber", "id, kind, replay_next", names)
-        # A query in XQuery always has a message to look at next: other queues need not be searched for one.
+        # A query in XQuery always has a next message: other queues need not be searched for one.
         own: set[int] = set()
         for some in chunks([row[0] for row in results.values() if row[2] is not None], AMONG_MAX):
             rows = self._session.rows(
@@ -414,7 +414,7 @@ class _Adding:
     def _present(
         self, table: str, column: str, columns: str, names: set[tuple[int, str]]
     ) -> dict[tuple[int, str], Row]:
-        """Rows by tenant and name."""
+        """Returns rows by tenant and name."""
         by_tenant: dict[int, list[str]] = {}
         for tenant_id, name in names:
             by_tenant.setdefault(tenant_id, []).append(name)
@@ -448,7 +448,7 @@ class _Adding:
 
 
 def _replay_next(requested: NewSubscription, last_seq: int) -> int | None:
-    """The first message that a new subscription looks at by itself; one in XQuery does so with all."""
+    """Returns the first message that a new subscription matches by replay; one in XQuery replays all messages."""
     first = requested.replay_from or last_seq + 1
     if requested.dialect == "xquery":
         return min(first, last_seq + 1)
@@ -456,7 +456,7 @@ def _replay_next(requested: NewSubscription, last_seq: int) -> int | None:
 
 
 def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) -> Conflict | None:
-    """Why a subscription cannot be added, given its queue where that is there already."""
+    """Returns why a subscription cannot be added, given its queue if that exists."""
     name = requested.subscriber or requested.key
     if key_taken:
         return Conflict(f"there is a subscription {requested.key!r} already")
@@ -465,7 +465,7 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
     if requested.dialect == "xquery":
         return Conflict(f"a query in XQuery needs a subscriber of its own, and {name!r} is there already")
     if queue.is_of_xquery:
-        # Others would wait for it: as long as it is paused, for ever.
+        # The others would wait for this query, and for ever while it is paused.
         return Conflict(f"subscriber {name!r} is that of a query in XQuery, which needs one of its own")
     if requested.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
@@ -475,7 +475,7 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
 
 
 def _row(s: StoredSubscription) -> tuple[object, ...]:
-    """A subscription as it is stored, in the order of ``_COLUMNS``."""
+    """Returns a subscription as it is stored, in the order of ``_COLUMNS``."""
     return (
         s.id,
         s.tenant_id,
