@@ -116,7 +116,7 @@ impl PreparedDeliveries {
 
     fn deliver(&self) -> ExpandedDeliveries {
         let mut immediate = QueryResults::default();
-        let results = self.prepared().named(&mut immediate);
+        let results = ResultIds::of(&self.prepared(), &mut immediate);
         self.after_immediate(self.subscribed.deliver(immediate), results)
     }
 
@@ -125,7 +125,7 @@ impl PreparedDeliveries {
         let mut delivered = MessageDeliveries::default();
         let results = with_in_order(|in_order| {
             in_order.begin(self.slot_bound(), self.remaining);
-            let results = self.prepared().named(in_order);
+            let results = ResultIds::of(&self.prepared(), in_order);
             in_order.put_all(&self.immediate.slots, &self.immediate.numbers);
             in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
             results
