@@ -1,7 +1,7 @@
-"""What a query in XQuery may not ask for: a file, the network, the clock, the environment, another message.
+"""Refuses queries in XQuery that ask for a file, the network, the clock, the environment or another message.
 
-Names are looked for in the whole text, strings and comments included: telling these apart takes a parser, and a mistake
-would be a way in. A query that merely writes such a name before a parenthesis in a text is refused as well.
+Forbidden names are searched in the whole text, strings and comments included: only a parser can tell these apart, and
+a mistake in it would open a hole. So a query is also refused if it has such a name before a parenthesis in a string.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FUNCTIONS: Final = (
     "evaluate",
     "discard-document",
 )
-"""By their local name, whatever the prefix."""
+"""Local names of forbidden functions, whatever their prefix."""
 
 _FORBIDDEN: Final = re.compile(
     rf"(?<![\w.\-])(?P<function>{'|'.join(map(re.escape, _FUNCTIONS))})\s*(?:\((?:#|.)|\(|#)"
@@ -67,10 +67,10 @@ _REASONS: Final = {
 
 
 def refuse_unsafe(query: str) -> None:
-    """Refuse a query that asks for more than the message.
+    """Refuses a query that asks for more than the message.
 
     Raises:
-        UnsupportedQuery: It does, or looks as if it did.
+        UnsupportedQuery: It does, or may.
     """
     result = _FORBIDDEN.search(query)
     if result is None:

@@ -119,9 +119,7 @@ impl ConditionTable {
     pub fn acquire_test(&mut self, test: &ValueTest) -> ConditionId {
         let operand = self.acquire_operand(&test.operand);
         let hash = hash_test(operand, &test.relation);
-        let is_same = |existing: &SharedCondition| {
-            matches!(existing, SharedCondition::Test(of, relation) if *of == operand && *relation == test.relation)
-        };
+        let is_same = |existing: &SharedCondition| matches!(existing, SharedCondition::Test(of, relation) if *of == operand && *relation == test.relation);
         if let Some(id) = self.condition_with(hash, is_same) {
             return self.use_again(id);
         }
@@ -257,9 +255,7 @@ impl ConditionTable {
     }
 
     fn operand_id(&self, hash: u64, operand: &Operand) -> Option<OperandId> {
-        self.operand_ids
-            .find(hash, |&id| self.operand(id).is_some_and(|shared| shared.operand == *operand))
-            .copied()
+        self.operand_ids.find(hash, |&id| self.operand(id).is_some_and(|shared| shared.operand == *operand)).copied()
     }
 
     fn operand_mut(&mut self, id: OperandId) -> Option<&mut SharedOperand> {

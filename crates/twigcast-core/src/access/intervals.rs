@@ -152,7 +152,8 @@ impl IntervalIndex {
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> usize {
-        let sorted = self.sorted.iter().map(|list| list.entries.capacity() * (size_of::<Interval>() + size_of::<u64>()));
+        let sorted =
+            self.sorted.iter().map(|list| list.entries.capacity() * (size_of::<Interval>() + size_of::<u64>()));
         sorted.sum::<usize>() + self.unsorted.capacity() * size_of::<Interval>()
     }
 }

@@ -3,10 +3,10 @@
 use super::{Decisions, MessageRun};
 use crate::access::conditions::NO_CONDITION;
 use crate::access::table::{AccessEntry, AccessTable, RangeIndex, TableOperand, WHOLE};
-use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
 use crate::eval::EvalError;
+use crate::ids::StateId;
 use crate::plan::NumberRange;
 
 impl MessageRun<'_, '_> {
@@ -78,13 +78,7 @@ impl MessageRun<'_, '_> {
     }
 
     /// Decides what waits for numbers of a range.
-    fn decide_ranges(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        ranges: &RangeIndex,
-        sought: NumberRange,
-    ) {
+    fn decide_ranges(&mut self, decisions: &mut Decisions, node: NodeId, ranges: &RangeIndex, sought: NumberRange) {
         let mut entries = std::mem::take(&mut self.memo.entries);
         entries.clear();
         for (guard, index) in &ranges.guarded {

@@ -80,12 +80,7 @@ impl<'a> MessageRun<'a, '_> {
         }
     }
 
-    fn remembered(
-        &mut self,
-        id: ConditionId,
-        condition: &'a SharedCondition,
-        node: NodeId,
-    ) -> Result<bool, EvalError> {
+    fn remembered(&mut self, id: ConditionId, condition: &'a SharedCondition, node: NodeId) -> Result<bool, EvalError> {
         let key = u64::from(id) << 32 | u64::from(node);
         match self.memo.decisions.get(key) {
             Some(TOO_EXPENSIVE) => return Err(self.budget_exceeded()),
@@ -158,12 +153,7 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     /// Does some ancestor satisfy a condition? Each is asked once: what holds of an element holds of all below it.
-    fn ancestor_satisfies(
-        &mut self,
-        id: ConditionId,
-        operand: ConditionId,
-        node: NodeId,
-    ) -> Result<bool, EvalError> {
+    fn ancestor_satisfies(&mut self, id: ConditionId, operand: ConditionId, node: NodeId) -> Result<bool, EvalError> {
         let key = |node: NodeId| u64::from(id) << 32 | u64::from(node);
         let mut asked = Vec::new();
         let mut element = node;

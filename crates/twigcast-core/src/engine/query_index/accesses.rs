@@ -3,7 +3,7 @@
 use super::{QueryIndex, Segment};
 use crate::access::conditions::{ConditionId, NO_CONDITION};
 use crate::access::table::{AccessEntry, WHOLE};
-use crate::automaton::nfa::StateId;
+use crate::ids::StateId;
 use crate::plan::{Access, LinearStep};
 use crate::predicate::packed::QUERIES_MAX;
 
@@ -126,7 +126,10 @@ impl QueryIndex {
     pub fn access_bytes(&self) -> usize {
         let tables = [&self.main, &self.recent].into_iter().flat_map(|paths| paths.access_tables.values());
         let entries = self.accesses.slots().flatten().map(|access| size_of_val(&*access.entries));
-        tables.map(|table| table.bytes()).sum::<usize>() + entries.sum::<usize>() + self.accesses.bytes() + self.shared.bytes()
+        tables.map(|table| table.bytes()).sum::<usize>()
+            + entries.sum::<usize>()
+            + self.accesses.bytes()
+            + self.shared.bytes()
     }
 }
 

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 use crate::access::conditions::ConditionTable;
 use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
-use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
+use crate::automaton::nfa::{AcceptItem, Nfa};
+use crate::ids::{ItemId, StateId};
 use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::packed;
@@ -30,7 +31,7 @@ pub use triggers::CompiledTrigger;
 #[derive(Clone, Copy, Debug)]
 enum TriggerHome {
     /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
-    Item(Segment, u32),
+    Item(Segment, ItemId),
     /// In the table of an automaton's state where many wait (see [`PathIndex::trigger_tables`]).
     TriggerTable(Segment, StateId),
     /// Nowhere yet, or no longer.
@@ -49,7 +50,7 @@ const RECENT: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug)]
 pub enum Registration {
     /// An item of the automaton (see [`Nfa::insert_item`]).
-    Item(Segment, u32, AcceptItem),
+    Item(Segment, ItemId, AcceptItem),
     /// A trigger, wherever it waits.
     Trigger(u32),
     /// A twig, wherever it waits.
@@ -207,14 +208,14 @@ impl QueryIndex {
         let state = nfa.state_of(path);
         let item = nfa.insert_item(state, AcceptItem::Twig(number));
         if let Some(twig) = self.twigs.get_mut(number) {
-            twig.home = item | if layer == Segment::Recent { RECENT } else { 0 };
+            twig.home = item.as_u32() | if layer == Segment::Recent { RECENT } else { 0 };
         }
     }
 
     /// Where a twig waits: layer and item.
-    fn home_of_twig(&self, number: u32) -> Option<(Segment, u32)> {
+    fn home_of_twig(&self, number: u32) -> Option<(Segment, ItemId)> {
         let home = self.twigs.get(number)?.home;
-        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, home & !RECENT))
+        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, ItemId::from_u32(home & !RECENT)))
     }
 
     /// Let a trigger wait where a path accepts.

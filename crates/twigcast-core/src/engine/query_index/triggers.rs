@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 
 use super::{QueryIndex, TriggerHome};
+use crate::ids::StructuralConditionId;
 use crate::plan::{Distance, ValueCondition, Verify};
 use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::twig::branches::BranchId;
-use crate::twig::conditions::StructuralConditionId;
 
 /// A trigger: what remains to be tested where its path accepts.
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ impl QueryIndex {
             let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
             match expr.and_then(|expr| branches.acquire(expr)) {
                 Some(all) => {
-                    branches.let_go(all, &mut below);
+                    branches.unpack(all, &mut below);
                     conditions.release(id);
                 }
                 None => kept.push((distance, id)),
