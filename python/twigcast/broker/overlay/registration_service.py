@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
@@ -17,7 +18,6 @@ from twigcast.broker.overlay.registry.ledger import Ledger, keep
 from twigcast.broker.overlay.registry.registrar import LocalBroker, Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.network.driver import Driver
@@ -53,7 +53,7 @@ class BrokerChoice:
 class _Records:
     """The records of the registry in the broker's store."""
 
-    def __init__(self, broker: BrokerInterface) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._hub_loop = asyncio.get_running_loop()
 
@@ -78,7 +78,7 @@ class RegistrationService:
     """
 
     def __init__(
-        self, broker: BrokerInterface, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
+        self, broker: Broker, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
     ) -> None:
         self._records = _Records(broker)
         self._thread = thread
