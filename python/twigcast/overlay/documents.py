@@ -242,7 +242,7 @@ def split_document(document: Document, limit_bytes: int) -> list[Document]:
     """
     if document.size_bytes <= limit_bytes:
         return [document]
-    cutter = _Cutter(document, limit_bytes)
+    cutter = _DocumentSplitter(document, limit_bytes)
     pieces = list(cutter.cut(document.children[-1][0], ()))
     return [cutter.build(piece, number, len(pieces)) for number, piece in enumerate(pieces)]
 
@@ -252,7 +252,7 @@ class _Piece(NamedTuple):
     wholes: tuple[int, ...]
 
 
-class _Cutter:
+class _DocumentSplitter:
     """Cuts one document: a subtree that fits goes whole, one that does not becomes a longer spine."""
 
     def __init__(self, document: Document, limit_bytes: int) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from twigcast.broker.config import Settings, TenantLimits
 from twigcast.broker.errors import Forbidden, StoreUnavailable, TooMany, Unauthorized
 from twigcast.broker.model import Scope, Tenant, Token
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.broker.tokens import digest
 
 _log = logging.getLogger("twigcast.api")

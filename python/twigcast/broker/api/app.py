@@ -34,12 +34,13 @@ from twigcast.broker.api import (
 )
 from twigcast.broker.api.access import Authenticator
 from twigcast.broker.api.connection import OUTERMOST
-from twigcast.broker.api.context import ApiContext, UrlCheck
+from twigcast.broker.api.context import ApiContext
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
+from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.logs import start_request
-from twigcast.broker.service import BrokerInterface
 
 _log = logging.getLogger("twigcast.access")
 
@@ -52,9 +53,7 @@ _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
 """Who knows the address of a feed may read it."""
 
 
-def create_app(
-    broker: BrokerInterface, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()
-) -> FastAPI:
+def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Sequence[APIRouter] = ()) -> FastAPI:
     """The application in front of a broker.
 
     Args:

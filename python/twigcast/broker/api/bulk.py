@@ -18,10 +18,11 @@ from twigcast.broker.api.bodies import ContentType, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
 from twigcast.broker.api.models import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
-from twigcast.broker.api.subscriptions import delivery_settings
 from twigcast.broker.api.subscriptions import replace as replace_one
+from twigcast.broker.delivery.channel import shown_settings
+from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
-from twigcast.broker.model import NewQuery, NewSubscription, StoredSubscription
+from twigcast.broker.model import PULL, NewQuery, NewSubscription, StoredSubscription
 from twigcast.errors import TwigcastError
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -132,7 +133,7 @@ class _Import:
             namespaces=asked.namespaces,
             dialect=asked.dialect,
             subscriber=asked.subscriber,
-            delivery=await delivery_settings(self._shared, asked.delivery),
+            delivery=await asked.delivery.checked(self._shared.urls),
         )
 
     async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, StoredSubscription]]) -> None:
@@ -143,9 +144,10 @@ class _Import:
             if body.subscriber not in (None, existing.subscriber):
                 detail = f"the subscription {body.key!r} is there already, of the subscriber {existing.subscriber!r}"
                 self._refuse(number, body.key, Conflict(detail))
-            elif not body.delivery.kind == existing.delivery.kind == "pull" or "xquery" in (
-                body.dialect,
-                existing.dialect,
+            elif (
+                body.delivery.kind != PULL
+                or existing.delivery.is_pushed
+                or "xquery" in (body.dialect, existing.dialect)
             ):
                 singly.append((number, body, existing))
             elif (body.query, body.namespaces, body.dialect) == (existing.query, existing.namespaces, existing.dialect):
@@ -215,7 +217,7 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
         after: str | None = None
         while True:
             page = await asyncio.to_thread(store.subscriptions, principal.tenant_id, after_key=after, limit=_PAGE)
-            requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind != "websub"]
+            requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind in SETTINGS]
             if requested:
                 yield b"\n".join([*requested, b""])
             if len(page) < _PAGE:
@@ -234,6 +236,6 @@ def _exported(subscription: StoredSubscription) -> dict[str, Any]:
         results["dialect"] = subscription.dialect
     if subscription.subscriber != subscription.key:
         results["subscriber"] = subscription.subscriber
-    if subscription.delivery.kind != "pull":
-        results["delivery"] = {"kind": subscription.delivery.kind, "url": subscription.delivery.url}
+    if subscription.delivery.is_pushed:
+        results["delivery"] = shown_settings(subscription.delivery)
     return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Path, Query, Security
@@ -17,9 +17,10 @@ from starlette.requests import HTTPConnection, Request
 from twigcast.broker.api.access import Authenticator, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
 from twigcast.broker.api.streams import AutomaticAcks, Streams
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
+from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.model import Scope
-from twigcast.broker.service import BrokerInterface
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
@@ -31,25 +32,14 @@ NAME_LENGTH_MAX = 512
 """Characters of a key, or of the name of a subscriber, source, tenant or token."""
 
 
-class UrlCheck(Protocol):
-    """Says which addresses the broker may talk to."""
-
-    async def check(self, url: str) -> str:
-        """The URL in the form in which it is used.
-
-        Raises:
-            UrlRefused: It may not be used.
-        """
-
-
 @dataclass(slots=True)
 class ApiContext:
     """What all routes share."""
 
-    broker: BrokerInterface
+    broker: Broker
     settings: Settings
     gate: Authenticator
-    urls: UrlCheck
+    urls: UrlPolicy
     rates: Rates = field(default_factory=Rates)
     streams: Streams = field(default_factory=Streams)
     automatic_acks: AutomaticAcks = field(init=False)

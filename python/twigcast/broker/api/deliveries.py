@@ -17,7 +17,7 @@ from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeliveryId, QueuedDelivery
-from twigcast.broker.store.interface import QueuePosition, QueueState
+from twigcast.broker.store.records import QueuePosition, QueueState
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))

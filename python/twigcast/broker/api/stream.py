@@ -27,7 +27,7 @@ from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.errors import BrokerError, Invalid
 from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.model import Scope as TokenScope
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from twigcast.broker.api.access import Principal
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import BrokerError, TooMany
 from twigcast.broker.model import DeliveryId, QueuedDelivery
-from twigcast.broker.service import BrokerInterface
 
 HEARTBEAT_SECONDS: Final = 15.0
 _ACKNOWLEDGED_EVERY: Final = 0.25
@@ -114,7 +114,7 @@ class AutomaticAcks:
     message are acknowledged when nothing came after them for a while, since the same message may have more.
     """
 
-    def __init__(self, broker: BrokerInterface) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._moved: dict[int, list[DeliveryId]] = {}
         self._resting: dict[int, list[DeliveryId]] = {}

@@ -14,7 +14,6 @@ from starlette.responses import Response
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, PathName, QueryName, Shared, Subscriber
 from twigcast.broker.api.models import (
-    DeliveryIn,
     EnvelopesOut,
     ErrorOut,
     ErrorsOut,
@@ -27,7 +26,7 @@ from twigcast.broker.api.models import (
 )
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Conflict, Invalid, NotFound
-from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
+from twigcast.broker.model import NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.query_check import check
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -102,9 +101,9 @@ async def patch_subscription(
     if supplied:
         settings = existing.delivery
         if body.delivery is not None:
-            settings = await delivery_settings(shared, body.delivery)
+            settings = await body.delivery.checked(shared.urls)
             if "secret" not in body.delivery.model_fields_set and settings.kind == existing.delivery.kind:
-                settings = DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
+                settings = replace_fields(settings, secret=existing.delivery.secret)
         existing = await shared.broker.replace(
             existing,
             query=existing.query if body.query is None else body.query,
@@ -185,7 +184,7 @@ async def add(shared: ApiContext, principal: Principal, key: str, body: Replacem
         namespaces=body.namespaces,
         dialect=body.dialect,
         subscriber=body.subscriber,
-        delivery=await delivery_settings(shared, body.delivery),
+        delivery=await body.delivery.checked(shared.urls),
         replay_from=await _replay_from(shared, principal, body.from_),
     )
     (outcome,) = await shared.broker.subscribe([new])
@@ -201,19 +200,8 @@ async def replace(shared: ApiContext, existing: StoredSubscription, body: Replac
         query=body.query,
         namespaces=body.namespaces,
         dialect=body.dialect,
-        delivery=await delivery_settings(shared, body.delivery),
+        delivery=await body.delivery.checked(shared.urls),
     )
-
-
-async def delivery_settings(shared: ApiContext, body: DeliveryIn) -> DeliverySettings:
-    """Where deliveries go, if they may go there.
-
-    Raises:
-        UrlRefused: They may not.
-    """
-    if body.url is None:
-        return body.settings
-    return replace_fields(body.settings, url=await shared.urls.check(body.url))
 
 
 async def _replay_from(shared: ApiContext, principal: Principal, start: Start | None) -> int | None:

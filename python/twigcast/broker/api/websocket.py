@@ -21,7 +21,7 @@ from twigcast.broker.api.deliveries import acknowledge_through, queue_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.stream import admit, begin, in_writes
 from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.tracing import tracing
 from twigcast.errors import TwigcastError
 

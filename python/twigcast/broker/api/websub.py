@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from twigcast.broker.api.atom import base_url
 from twigcast.broker.api.context import Shared
-from twigcast.broker.delivery.websub import WebSubHub
+from twigcast.broker.delivery.websub_hub import WebSubHub
 from twigcast.broker.errors import Invalid, NotFound, TooLarge, TooMany, UrlRefused
 from twigcast.broker.feed_addresses import HUB_PATH
 

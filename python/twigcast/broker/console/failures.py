@@ -16,7 +16,7 @@ from twigcast.broker.console.rejected import excerpt
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeadLetter, RejectedRecord
-from twigcast.broker.store.interface import Transaction
+from twigcast.broker.store.store import Transaction
 
 PAGE: Final = 25
 """Entries on one page."""

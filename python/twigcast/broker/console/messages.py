@@ -18,7 +18,7 @@ from twigcast.broker.console.subscriptions import asked_of, find
 from twigcast.broker.console.workbench import account_of
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 from twigcast.errors import TwigcastError
 
 PAGE: Final = 50

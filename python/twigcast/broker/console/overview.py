@@ -13,7 +13,8 @@ from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.model import Source, SubscriptionState
-from twigcast.broker.store.interface import Statistics, Store
+from twigcast.broker.store.records import Statistics
+from twigcast.broker.store.store import Store
 
 LATEST: Final = 8
 """Messages that are shown."""

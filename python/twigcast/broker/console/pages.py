@@ -18,6 +18,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from twigcast.broker.console.highlighting import HighlightSpan, visible
+from twigcast.broker.delivery.channels import DELIVERY_KINDS
 from twigcast.broker.options import refused_dialect
 from twigcast.errors import InternalError
 
@@ -181,7 +182,9 @@ def _environment() -> jinja2.Environment:
         ticked=ticked,
         safe_json=safe_json,
     )
-    environment.globals.update(link=link, static=static_link, plural=plural, refused_dialect=refused_dialect)
+    environment.globals.update(
+        link=link, static=static_link, plural=plural, refused_dialect=refused_dialect, delivery_kinds=DELIVERY_KINDS
+    )
     return environment
 
 

@@ -22,7 +22,7 @@ from twigcast.broker.console.forms import FormFields, form_of, query_of
 from twigcast.broker.console.sessions import SignInSession, SignInSessions
 from twigcast.broker.errors import BrokerError, Forbidden, NotFound, Unauthorized
 from twigcast.broker.model import Scope, Tenant
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import InternalError, TwigcastError
 
 P = ParamSpec("P")

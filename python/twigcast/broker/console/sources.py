@@ -19,7 +19,7 @@ from twigcast.broker.console.forms import FormFields, invalid
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Source
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 from twigcast.errors import TwigcastError
 
 LOOKED_AT: Final = 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -11,16 +11,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import subscriptions as api
-from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
+from twigcast.broker.api.models import ReplacementIn, SubscriptionIn
 from twigcast.broker.console import commands, pages
 from twigcast.broker.console.forms import FormFields, invalid, namespaces_as_text, namespaces_of
 from twigcast.broker.console.paging import turn
 from twigcast.broker.console.query_trial import QueryInput, check_query
 from twigcast.broker.console.requests import PageAdmission, PageRequest
+from twigcast.broker.delivery.channel import ChannelSettings, shown_settings
+from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.model import DeliverySettings, StoredSubscription, SubscriptionState
+from twigcast.broker.model import PULL, DeliverySettings, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 from twigcast.registration import DIALECTS, Dialect
 
@@ -140,7 +142,7 @@ async def one(visit: PageRequest) -> Response:
         deliveries=await visit.read(store.recent_deliveries, result.id, SHOWN),
         errors=await visit.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
-        command=commands.pull(visit.request, result.subscriber) if result.delivery.kind == "pull" else None,
+        command=commands.pull(visit.request, result.subscriber) if not result.delivery.is_pushed else None,
     )
 
 
@@ -192,8 +194,7 @@ async def edit(visit: PageRequest) -> Response:
             "query": result.query,
             "namespaces": namespaces_as_text(result.namespaces),
             "dialect": result.dialect,
-            "kind": result.delivery.kind,
-            "url": result.delivery.url or "",
+            **{name: str(value) for name, value in shown_settings(result.delivery).items() if value is not None},
         }
     )
     return await _form_page(visit, "edit", form)
@@ -217,14 +218,14 @@ async def save(visit: PageRequest) -> Response:
 
 
 async def _changed_delivery(
-    visit: PageRequest, existing: StoredSubscription, requested: DeliveryIn
+    visit: PageRequest, existing: StoredSubscription, requested: ChannelSettings
 ) -> DeliverySettings:
-    """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
-    if existing.delivery.kind == "websub":
+    """Returns the new settings. An empty secret keeps the old one, and a kind without settings of its own stays."""
+    if existing.delivery.kind not in SETTINGS:
         return existing.delivery
-    settings = await api.delivery_settings(visit.context, requested)
+    settings = await requested.checked(visit.context.urls)
     if settings.secret is None and settings.kind == existing.delivery.kind and not visit.form.has("no_secret"):
-        return DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
+        return replace(settings, secret=existing.delivery.secret)
     return settings
 
 
@@ -253,9 +254,9 @@ def _body(form: FormFields) -> ReplacementIn:
 
 
 def _fields(form: FormFields) -> dict[str, Any]:
-    delivery: dict[str, Any] = {"kind": "pull"}
-    if form.line("kind") == "webhook":
-        delivery = {"kind": "webhook", "url": form.line("url") or None, "secret": form.line("secret") or None}
+    kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
+    names = SETTINGS[kind].model_fields.keys() - {"kind"}
+    delivery = {"kind": kind, **{name: form.line(name) or None for name in names}}
     return {
         "query": form.text("query"),
         "namespaces": namespaces_of(form.text("namespaces")),
@@ -295,6 +296,7 @@ async def _form_page(
         200 if error is None else 422,
         purpose=purpose,
         form=form,
+        kind=form.line("kind") or PULL,
         error=error,
         checked=checked,
     )

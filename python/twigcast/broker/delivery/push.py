@@ -21,22 +21,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import origin_of
 from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.channel import ANSWER_BYTES_MAX, Channel, Failure, judge
+from twigcast.broker.delivery.channel import Channel, Failure
 from twigcast.broker.delivery.host_scheduler import AttemptOutcome, HostLimits, HostScheduler
-from twigcast.broker.delivery.http_client import HttpClient, RequestFailed
-from twigcast.broker.errors import StoreUnavailable, UrlRefused
+from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import (
     DeliveryId,
-    DeliveryKind,
     ErrorRecord,
     QueuedDelivery,
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.service import BrokerInterface
-from twigcast.broker.store.interface import Attempts, Transaction
+from twigcast.broker.store.records import Attempts
+from twigcast.broker.store.store import Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +82,6 @@ class Pusher:
 
     Args:
         broker: Where deliveries come from.
-        outgoing: Makes the requests.
         channels: By kind of delivery.
         settings: How hard is tried.
         clock: Monotonic seconds.
@@ -91,9 +89,8 @@ class Pusher:
 
     def __init__(
         self,
-        broker: BrokerInterface,
-        outgoing: HttpClient,
-        channels: Mapping[DeliveryKind, Channel],
+        broker: Broker,
+        channels: Mapping[str, Channel],
         settings: PushSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,7 +98,6 @@ class Pusher:
         self.settings = settings or PushSettings()
         self.clock = clock
         self.counts = PushCounts()
-        self._outgoing = outgoing
         self._channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
         self._targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
@@ -163,8 +159,9 @@ class Pusher:
             self._queues.add(_Redelivery(self, delivery))
 
     def _learn(self, subscription: StoredSubscription) -> None:
-        if subscription.delivery.kind in self._channels:
-            host = origin_of(subscription.delivery.url or "")
+        if self.can_send(subscription):
+            settings = subscription.delivery
+            host = settings.kind if settings.url is None else origin_of(settings.url)
             self._targets[subscription.queue_id] = (subscription.tenant_id, subscription.key, host)
         else:
             self._targets.pop(subscription.queue_id, None)
@@ -225,31 +222,18 @@ class Pusher:
         """Deliveries that one request may carry."""
         return self._channels[subscription.delivery.kind].group_max
 
-    async def attempt(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | bool:
-        """Send deliveries in one request: the failure, or whether there was anything to send."""
-        request = await self._channels[subscription.delivery.kind].request(subscription, deliveries)
-        if request is None:
-            return False
+    def can_send(self, subscription: StoredSubscription) -> bool:
+        """Returns whether there is a channel for a subscription."""
+        return subscription.delivery.kind in self._channels
+
+    async def attempt(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
+        """Sends deliveries together, and counts the attempt."""
         self.counts.attempts += 1
-        try:
-            answer = await self._outgoing.request(
-                "POST",
-                request.url,
-                headers=request.headers,
-                body=request.body,
-                answer_bytes_max=ANSWER_BYTES_MAX,
-                cut=True,
-            )
-        except UrlRefused as error:
-            failure: Failure | None = Failure(error.reason, reached=None)
-        except RequestFailed as error:
-            failure = Failure(error.reason, reached=False)
-        else:
-            failure = judge(answer)
+        failure = await self._channels[subscription.delivery.kind].send(subscription, deliveries)
         if failure is None:
             self.counts.delivered += len(deliveries)
-            return True
-        self.counts.failed += 1
+        else:
+            self.counts.failed += 1
         return failure
 
     async def record(self, queue_id: int, attempts: Attempts, reason: str) -> None:
@@ -355,7 +339,7 @@ class _Queue:
             subscription is None
             or subscription.queue_id != self._queue_id
             or subscription.state is not SubscriptionState.ACTIVE
-            or subscription.delivery.kind == "pull"
+            or not self._pusher.can_send(subscription)
             # A lease that has ended; the hub is about to say so.
             or (subscription.delivery.expires or math.inf) <= time.time()
         ):
@@ -368,13 +352,13 @@ class _Queue:
         if group[0].id != self._tried:
             await self._begin(group[0])
         self._tried = group[0].id
-        outcome = await self._pusher.attempt(subscription, marked)
-        if not isinstance(outcome, Failure):
+        failure = await self._pusher.attempt(subscription, marked)
+        if failure is None:
             await self._pusher.broker.acknowledge_up_to(self._queue_id, group[-1].id.seq)
             await self._end()
-            return AttemptOutcome(wait=0.0, reached=True if outcome else None)
+            return AttemptOutcome(wait=0.0, reached=True)
         self._attempts += 1
-        return await self._failed(subscription, group, outcome)
+        return await self._failed(subscription, group, failure)
 
     async def _begin(self, delivery: QueuedDelivery) -> None:
         """Count attempts at another delivery: from none on, or from where an earlier run of the broker was."""
@@ -408,7 +392,7 @@ class _Queue:
         await pusher.record(self._queue_id, Attempts(group[0].id, self._attempts, since), reason)
         if failure.gone:
             pusher.counts.suspended += 1
-            reason = "its server answered with status 410 (Gone): it does not want deliveries any more"
+            reason = f"the receiver does not accept deliveries any more: {failure.reason}"
             await pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
             return AttemptOutcome(reached=reached)
         if self._attempts >= settings.attempts_max or pusher.clock() - self._first_at >= settings.seconds_max:
@@ -446,13 +430,14 @@ class _Redelivery:
         subscription = await asyncio.to_thread(broker.store.subscription, delivery.message.tenant_id, delivery.key)
         if subscription is None:
             return AttemptOutcome()
-        if subscription.state is not SubscriptionState.ACTIVE or subscription.delivery.kind == "pull":
-            what = "not pushed any more" if subscription.delivery.kind == "pull" else subscription.state.value
-            await broker.dead_letter([(delivery, 0, f"its subscription is {what}")])
+        can_send = self._pusher.can_send(subscription)
+        if subscription.state is not SubscriptionState.ACTIVE or not can_send:
+            state = subscription.state.value if can_send else "not pushed any more"
+            await broker.dead_letter([(delivery, 0, f"its subscription is {state}")])
             return AttemptOutcome()
-        outcome = await self._pusher.attempt(subscription, [delivery])
-        if isinstance(outcome, Failure):
-            await broker.dead_letter([(delivery, 1, outcome.reason)])
-            return AttemptOutcome(reached=outcome.reached)
+        failure = await self._pusher.attempt(subscription, [delivery])
+        if failure is not None:
+            await broker.dead_letter([(delivery, 1, failure.reason)])
+            return AttemptOutcome(reached=failure.reached)
         await broker.acknowledge(delivery.queue_id, [delivery.id])
         return AttemptOutcome(reached=True)

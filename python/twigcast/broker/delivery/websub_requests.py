@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import FeedName
 from twigcast.broker.model import StoredSubscription, SubscriptionState
-from twigcast.broker.service import BrokerInterface
 from twigcast.errors import QueryError
 from twigcast.query_check import check
 
@@ -56,7 +56,7 @@ def key_of(topic_url: str, callback: str) -> str:
 
 
 def find_feed(
-    broker: BrokerInterface, kind: str, tenant_id: int, name: str
+    broker: Broker, kind: str, tenant_id: int, name: str
 ) -> tuple[FeedName | None, StoredSubscription | None]:
     """A feed with the subscription that it is of, if there is such a feed. Blocks."""
     if kind == "sources":

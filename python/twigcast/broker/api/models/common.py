@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from twigcast.broker.delivery.channel import Text as Text
+from twigcast.broker.delivery.channel import Url as Url
 from twigcast.broker.model import DeliveryId
 from twigcast.broker.options import refused_dialect
-from twigcast.reading.text import NO_CHARACTER, half_pair
 from twigcast.registration import Dialect
 
 
@@ -24,16 +25,6 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _text(value: str) -> str:
-    if half_pair(value) is not None:
-        raise ValueError(NO_CHARACTER)
-    return value
-
-
-Text = Annotated[str, AfterValidator(_text)]
-"""Characters; a JSON string may hold halves of surrogate pairs besides."""
-
-
 def _dialect(value: Dialect) -> Dialect:
     if (reason := refused_dialect(value)) is not None:
         raise ValueError(reason)
@@ -45,9 +36,6 @@ BrokerDialect = Annotated[Dialect, AfterValidator(_dialect)]
 
 Namespaces = dict[Text, Text]
 """Prefix to namespace."""
-
-Url = Annotated[Text, StringConstraints(min_length=1, max_length=2_000)]
-
 
 NUMBER_MAX: Final = 1 << 62
 """Largest number that stands for something stored."""

@@ -28,7 +28,7 @@ from twigcast.overlay.onyx.protocol.events import (
     ResendRequested,
     StoreRequested,
 )
-from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
+from twigcast.overlay.onyx.protocol.node import OnyxNode
 from twigcast.overlay.onyx.protocol.recovery import backwards
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
@@ -41,7 +41,7 @@ PERFECT = OrderedSettings(perfect=True)
 
 
 @dataclass(slots=True)
-class Store:
+class BrokerStore:
     """What survives a crash of a broker.
 
     Attributes:
@@ -99,7 +99,7 @@ class OnyxNetwork:
         ordered: OrderedSettings = BRISK,
         store_delay: float = 0.05,
         journal: Journal | None = None,
-        make_table: Callable[[], Table] = RoutingTable,
+        make_table: Callable[[], RoutingTable] = RoutingTable,
         portion: int = 50,
         settings_of: Callable[[Address], OnyxSettings] | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class OnyxNetwork:
         self.simulator = Simulator(seed, faults or NetworkFaults(0.005, 0.03), journal or Journal(keep=False))
         self.simulator.on_delivery = self._delivered
         self.random = random.Random(f"stores {seed}")  # noqa: S311 - reproducible, not secret
-        self.stores: dict[Address, Store] = {}
+        self.stores: dict[Address, BrokerStore] = {}
         self.settled: dict[Address, set[Hashable]] = {}
         self.refusals: list[tuple[Address, ProtocolViolation]] = []
         self.troubles: list[tuple[Address, NodeWarning]] = []
@@ -136,7 +136,7 @@ class OnyxNetwork:
 
     def start(self, address: Address) -> None:
         """Start a broker with what its store holds."""
-        store = self.stores.setdefault(address, Store())
+        store = self.stores.setdefault(address, BrokerStore())
         store.incarnation += 1
         inner = OnyxNode(
             address,

@@ -24,7 +24,7 @@ from twigcast.overlay.onyx.content.routing_query import everything, routing_quer
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
 from twigcast.overlay.onyx.messages import LinkState, OverlayMessage, RoutingDelta, RoutingQuery, Span
 from twigcast.overlay.onyx.protocol.events import InterestSettled
-from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
+from twigcast.overlay.onyx.protocol.node import OnyxNode
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 from twigcast.query import Path
 from twigcast.subscriptions import SubscriptionSet
@@ -82,7 +82,7 @@ class OnyxShape:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationOutcome:
     """What came of it.
 
     Attributes:
@@ -128,7 +128,7 @@ class OnyxSimulation:
         shape: OnyxShape,
         *,
         keep_journal: bool = False,
-        make_table: Callable[[], Table] = RoutingTable,
+        make_table: Callable[[], RoutingTable] = RoutingTable,
         world: World | None = None,
     ) -> None:
         self.shape = shape
@@ -159,12 +159,12 @@ class OnyxSimulation:
         self._first: dict[tuple[Address, str], str] = {}
         self.interests: dict[str, Path] = {}
         self.messages: list[OverlayMessage] = []
-        self.outcome = Outcome()
+        self.outcome = SimulationOutcome()
         self._matching: list[list[str]] = []
 
     # The run.
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulationOutcome:
         """All of it."""
         self.start()
         self.subscribe()
@@ -186,7 +186,7 @@ class OnyxSimulation:
             links = tuple(sorted(self.network.neighbours(address).items()))
             states[address] = LinkState(address, 1, 1, links)
         for address in self.network.addresses:
-            self.broker(address).topology.know(states)
+            self.broker(address).topology.replace_all(states)
 
     def broker(self, address: Address) -> OnyxNode:
         """A live broker."""

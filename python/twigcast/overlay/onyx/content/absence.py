@@ -1,6 +1,6 @@
-"""What an expression is worth on a message where none of its paths leads anywhere.
+"""The value of an expression on a message in which none of its paths selects a node.
 
-Where that is false, one of the paths must lead somewhere for the expression to be true.
+If that value is false, the expression implies that one of its paths selects a node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Value: TypeAlias = bool | float | str | _NoNodes
 
 
 def is_nodes(expression: Expr) -> bool:
-    """Whether the value of an expression is a node-set."""
+    """Returns whether the value of an expression is a node-set."""
     match expression:
         case Path(Filtered(primary, ()), ()):
             return is_nodes(primary)
@@ -52,7 +52,7 @@ def is_nodes(expression: Expr) -> bool:
 
 
 def is_boolean(expression: Expr) -> bool:
-    """Whether the value of an expression is a boolean."""
+    """Returns whether the value of an expression is a boolean."""
     match expression:
         case And() | Or() | Compare():
             return True
@@ -64,7 +64,7 @@ def is_boolean(expression: Expr) -> bool:
 
 
 def truth_without_nodes(expression: Expr) -> bool | None:
-    """The truth of an expression none of whose paths leads anywhere; `None`: not known."""
+    """Returns the truth of an expression none of whose paths selects a node, or `None` if it is not known."""
     value = _value(expression)
     return None if value is None else _truth(value)
 
@@ -82,8 +82,8 @@ def _value(expression: Expr) -> _Value | None:
         case Path(Filtered(primary), _):
             return NO_NODES if isinstance(_value(primary), _NoNodes) else None
         case Path(Root() | ContextNode(), steps):
-            # `.` is always there; so is `/`.
-            return NO_NODES if any(not _stays(step) for step in map(str, steps)) else None
+            # `.` and `/` always select a node.
+            return NO_NODES if any(str(step) != "." for step in steps) else None
         case Union(operands):
             return NO_NODES if all(isinstance(_value(operand), _NoNodes) for operand in operands) else None
         case And(operands):
@@ -97,10 +97,6 @@ def _value(expression: Expr) -> _Value | None:
     return None
 
 
-def _stays(step: str) -> bool:
-    return step == "."
-
-
 def _combined(truths: list[bool | None], *, decisive: bool) -> bool | None:
     if decisive in truths:
         return decisive
@@ -111,7 +107,7 @@ def _compared(operator: Operator, left: _Value | None, right: _Value | None) -> 
     if left is None or right is None:
         return None
     if isinstance(left, _NoNodes) or isinstance(right, _NoNodes):
-        # With a boolean, a node-set is compared by whether it has nodes.
+        # A node-set is compared with a boolean by whether it has nodes.
         return None if isinstance(left, bool) or isinstance(right, bool) else False
     if isinstance(left, bool) or isinstance(right, bool):
         return None

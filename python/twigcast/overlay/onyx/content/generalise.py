@@ -2,7 +2,7 @@
 
 Every generalisation *G* satisfies *r* implies *G(r)*, so nothing is lost by it. On top of the ways to widen one
 conjunction (:mod:`twigcast.overlay.onyx.content.widening`, rules 1 to 6) there are here: 7. what all disjuncts have in
-common (:func:`common_conjuncts`); 8. absorption, which loses nothing (:func:`absorb`); 9. a budget of *boxes*,
+common, which follows from dropping paths; 8. absorption, which loses nothing (:func:`absorb`); 9. a budget of *boxes*,
 conjunctions and distinct paths, met greedily (:func:`generalise`).
 
 The greedy choice looks at groups: all disjuncts from which one rule makes the same wider disjunct, or that differ in
@@ -38,15 +38,6 @@ _ROUNDS_MAX = 30
 _CROWDED = 20
 _Standing: TypeAlias = dict[Disjunct, Disjunct]
 _Crude: TypeAlias = Callable[[Iterable[Disjunct]], dict[Disjunct, Disjunct]]
-
-
-def common_conjuncts(query: RoutingQuery) -> RoutingQuery:
-    """Rule 7: one disjunct a scope, of the paths that all disjuncts have in common; always true if there are none."""
-    common: dict[str, frozenset[LinearPath]] = {}
-    for disjunct in query:
-        existing = common.get(disjunct.scope)
-        common[disjunct.scope] = disjunct.paths if existing is None else existing & disjunct.paths
-    return frozenset(Disjunct(scope, paths) for scope, paths in common.items())
 
 
 def absorb(query: Iterable[Disjunct]) -> RoutingQuery:

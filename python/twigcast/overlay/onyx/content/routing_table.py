@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from twigcast import _core
+from twigcast._core import NameDictionary
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.content.announcement import Announcement, AnnouncementDelta, Generalise, InterestCover, Roots
@@ -232,7 +232,7 @@ class RoutingTable:
         return EVERYWHERE if len(roots) == len(towards.roots) else roots
 
     def delta(self, neighbour: Address) -> RoutingDelta | None:
-        """What is to be told a neighbour since the last time; the first time, or after `begin_again`, everything.
+        """What is to be told a neighbour since the last time; the first time, everything.
 
         Returns:
             `None` where nothing has changed.
@@ -249,21 +249,10 @@ class RoutingTable:
         changes = self._announcements[neighbour].update(changed)
         return self._numbered(neighbour, changes) if changes.interests or changes.unwanted else None
 
-    def begin_again(self, neighbour: Address) -> None:
-        """A neighbour has missed something: the next delta to it is the whole again."""
-        for held in (self._announcements, self._dirty, self._versions_out):
-            held.pop(neighbour, None)
-
     def announced(self, neighbour: Address) -> Mapping[Disjunct, Roots]:
         """What a neighbour has been told."""
         announcement = self._announcements.get(neighbour)
         return {} if announcement is None else dict(announcement.announced)
-
-    def tighten(self, neighbour: Address) -> RoutingDelta | None:
-        """Bring what a neighbour has been told to what it would be told if it were told everything now."""
-        announcement = self._announcements.get(neighbour)
-        changes = None if announcement is None else announcement.tighten()
-        return self._numbered(neighbour, changes) if changes and (changes.interests or changes.unwanted) else None
 
     def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
         version = self._versions_out.get(neighbour, 0)
@@ -289,7 +278,7 @@ class RoutingTable:
     def route_stream(
         self,
         stream: bytes,
-        dictionary: _core.NameDictionary | None,
+        dictionary: NameDictionary | None,
         scope: str,
         root: Root,
         among: Iterable[Address],

@@ -168,8 +168,8 @@ class Driver:
         """What went wrong with links."""
         return self.links.troubles
 
-    def tell(self, kind: str, peer: str, reason: str) -> None:
-        """Remember and log something that a person should know."""
+    def report_fault(self, kind: str, peer: str, reason: str) -> None:
+        """Logs a fault for the operator, and adds it to the latest ones."""
         self.troubles.add(kind, peer, reason)
         logger.error("%s", reason, extra={"peer": peer, "kind": kind})
 
