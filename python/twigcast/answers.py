@@ -1,4 +1,4 @@
-"""What a subscription set says of one message: matches, selected nodes, deliveries."""
+"""Answers of a subscription set about one message: matches, selected nodes, deliveries."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Match:
 
 
 class Delivery(NamedTuple):
-    """What one subscriber gets of one message."""
+    """A payload of one message for one subscriber."""
 
     key: str
 

@@ -19,7 +19,7 @@ from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.model import StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.engine.external import Evaluator
+from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
 from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
@@ -77,7 +77,7 @@ class TenantPopulation:
         evaluator: Evaluates external queries, if any are registered.
     """
 
-    def __init__(self, limits: Limits, evaluator: Evaluator | None = None) -> None:
+    def __init__(self, limits: Limits, evaluator: QueryEvaluator | None = None) -> None:
         self.session = EngineSession.empty(limits, evaluator)
         self.followers: dict[int, RegisteredSubscription] = {}
         """Subscriptions in XQuery, which match stored messages by themselves: see
