@@ -294,7 +294,7 @@ class Broker:
     async def set_state(
         self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
     ) -> StoredSubscription:
-        """Pauses, suspends or resumes a subscription."""
+        """Sets the state of a subscription: pauses, suspends or resumes it."""
         await self._do(SetState(subscription, state, reason, self._loop.create_future()))
         return await self._as_stored(subscription)
 

@@ -150,7 +150,7 @@ class DeliverySettings:
 
     @property
     def is_pushed(self) -> bool:
-        """Whether the broker sends the deliveries through a channel."""
+        """Returns whether the broker sends the deliveries through a channel."""
         return self.kind != PULL
 
 

@@ -200,7 +200,7 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens, and says so."""
+        """Begins to listen, and says so."""
         await super().startup(sockets)
         self._on_start()
 

@@ -54,7 +54,7 @@ class Tracing:
 
     @property
     def is_on(self) -> bool:
-        """Whether spans are made."""
+        """Returns whether spans are made."""
         return self._tracer is not None
 
     def start(self, exporter: Any) -> None:

@@ -180,21 +180,18 @@ def test_a_shared_subscriber_cannot_become_a_webhook(store: Store) -> None:
     assert found(store, "one") == one
 
 
-def test_state_and_lease(store: Store) -> None:
+def test_state_and_reason(store: Store) -> None:
     subscribe(store, "one")
     with store.transaction() as transaction:
         transaction.set_subscription_state(1, SubscriptionState.SUSPENDED, "its host is gone")
-        transaction.set_lease(1, 123.5)
     one = found(store, "one")
-    assert (one.state, one.reason, one.delivery.expires) == (SubscriptionState.SUSPENDED, "its host is gone", 123.5)
+    assert (one.state, one.reason) == (SubscriptionState.SUSPENDED, "its host is gone")
 
 
 def test_what_is_not_there_cannot_be_changed(store: Store) -> None:
     with store.transaction() as transaction:
         with pytest.raises(NotFound):
             transaction.set_subscription_state(9, SubscriptionState.PAUSED, None)
-        with pytest.raises(NotFound):
-            transaction.set_lease(9, None)
         with pytest.raises(NotFound):
             transaction.set_replay(9, None)
         with pytest.raises(NotFound):

@@ -29,18 +29,18 @@ router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=pr
 
 LINES: Final = "application/x-ndjson"
 _GROUP: Final = 5_000
-"""Subscriptions that are stored by one commit."""
+"""Number of subscriptions stored by one commit."""
 _REPLACED_AT_ONCE: Final = 200
 _PAGE: Final = 5_000
 _SHOWN_MAX: Final = 10_000
-"""Refused lines that the answer tells of one by one."""
+"""Number of refused lines that the response describes."""
 _LINE_SLACK: Final = 64 << 10
 """Bytes of a line beyond those of its query."""
 _BODY_MAX: Final = 1 << 40
-"""Lines are dealt with as they come, so that the whole has no bound but the number of subscriptions."""
+"""Lines are processed as they come, so only the number of subscriptions bounds the body."""
 
 Line = tuple[int, SubscriptionIn]
-"""A line by its number."""
+"""A line with its number."""
 
 
 @router.post(
@@ -55,9 +55,9 @@ async def import_subscriptions(
     shared: Shared,
     replace: Annotated[bool, Query(description="Whether a subscription that is there is replaced.")] = False,
 ) -> Response:
-    """Subscribe many times. Lines that are refused do not keep the others from being stored.
+    """Adds many subscriptions. Lines that are refused do not keep the others from being stored.
 
-    The answer is JSON lines: for each line that was refused `line`, `key` and `error` (a problem document), and at last
+    The response is JSON lines: for each refused line `line`, `key` and `error` (a problem document), and at last
     `{"lines": ..., "added": ..., "replaced": ..., "refused": ...}`. An import that ended early may be sent again with
     `replace=true`.
     """
@@ -72,7 +72,7 @@ async def import_subscriptions(
 
 
 class _Import:
-    """An import that is going on: lines gather in groups, in which no key is twice."""
+    """A running import: lines gather in groups, in which no key is twice."""
 
     def __init__(self, shared: ApiContext, principal: Principal, *, replace: bool) -> None:
         self._shared = shared
@@ -83,7 +83,7 @@ class _Import:
         self._counts = {"lines": 0, "added": 0, "replaced": 0, "refused": 0}
 
     async def take(self, number: int, line: bytes) -> None:
-        """Take a line."""
+        """Adds a line."""
         self._counts["lines"] += 1
         try:
             asked = SubscriptionIn.model_validate_json(line)
@@ -100,7 +100,7 @@ class _Import:
             await self.flush()
 
     async def flush(self) -> None:
-        """Store what has gathered."""
+        """Stores the gathered lines."""
         group, self._group = self._group, {}
         existing: dict[str, StoredSubscription] = {}
         if self._replace:
@@ -137,7 +137,7 @@ class _Import:
         )
 
     async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, StoredSubscription]]) -> None:
-        """Replace subscriptions: in bulk where only queries differ, as when a population is loaded again."""
+        """Replaces subscriptions: in bulk if only queries differ, as when a population is loaded again."""
         singly: list[tuple[int, SubscriptionIn, StoredSubscription]] = []
         queries: list[tuple[int, NewQuery]] = []
         for number, body, existing in asked:
@@ -157,7 +157,7 @@ class _Import:
         outcomes = await self._shared.broker.replace_queries([new for _, new in queries])
         for (number, new), error in zip(queries, outcomes, strict=True):
             self._count_replaced(number, new.subscription.key, error)
-        # Many at a time: they share commits.
+        # Many at a time, which share commits.
         for start in range(0, len(singly), _REPLACED_AT_ONCE):
             await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
 
@@ -183,7 +183,7 @@ class _Import:
             self._refused.append(orjson.dumps({"line": number, "key": key, "error": problems.of_error(error)}))
 
     def report(self) -> bytes:
-        """The answer."""
+        """Returns the body of the response."""
         self._refused.append(orjson.dumps(self._counts))
         return b"\n".join([*self._refused, b""])
 
@@ -195,7 +195,7 @@ def _first(error: ValidationError) -> str:
 
 
 def _key_in(line: bytes) -> str | None:
-    """The key in a line that is no subscription, as far as there is one."""
+    """Returns the key in a line that is no subscription, if it has one."""
     try:
         result = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -210,7 +210,7 @@ def _key_in(line: bytes) -> str | None:
     responses={200: {"content": {LINES: {}}, "description": "All of them."}},
 )
 async def export_subscriptions(principal: Subscriber, shared: Shared) -> StreamingResponse:
-    """Give all subscriptions as lines that an import takes. Secrets of webhooks are left out, and WebSub leases too."""
+    """Returns all subscriptions in the lines of an import, without secrets of webhooks and without WebSub leases."""
     store = shared.broker.store
 
     async def all_lines() -> AsyncIterator[bytes]:
@@ -228,7 +228,7 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
 
 
 def _exported(subscription: StoredSubscription) -> dict[str, Any]:
-    """What an import needs; what it would take by itself is left out."""
+    """Returns the fields of an import; those with the default value are left out."""
     results: dict[str, Any] = {"key": subscription.key, "query": subscription.query}
     if subscription.namespaces:
         results["namespaces"] = dict(subscription.namespaces)

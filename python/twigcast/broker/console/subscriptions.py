@@ -1,4 +1,4 @@
-"""Subscriptions: the list, one of them, making, editing, pausing and deleting them."""
+"""Pages of subscriptions: the list, one of them, making, editing, pausing and deleting them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN: Final = 10
 """Deliveries and errors on the page of a subscription."""
 
 LOOKED_UP_SECONDS: Final = 0.5
-"""How long the store is asked for what stands beside the subscriptions of a page; long queues take time to count."""
+"""Time for the further columns of a page of subscriptions; long queues take time to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class SubscriptionListRow:
 
     subscription: StoredSubscription
     pending: int | None
-    """``None``: there was no time to count."""
+    """``None`` if there was no time to count."""
     last_received: float | None
-    """When the message of its last delivery was received."""
+    """Time when the message of its last delivery was received."""
     last_error: str | None
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     return [
         desk.route("/subscriptions", listing),
         desk.route("/subscriptions/one", one),
@@ -69,7 +69,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def listing(visit: PageRequest) -> Response:
-    """Subscriptions in order of their keys."""
+    """Shows subscriptions in order of their keys."""
     form = visit.form
     text, state = form.line("search")[:SEARCH_CHARACTERS_MAX], _state(form.line("state"))
 
@@ -104,7 +104,7 @@ def _state(name: str) -> SubscriptionState | None:
 
 
 def _listed(store: Store, results: list[StoredSubscription]) -> list[SubscriptionListRow]:
-    """The rows of a page. Blocks."""
+    """Returns the rows of a page. Blocks."""
     until = time.monotonic() + LOOKED_UP_SECONDS
     waiting = set(store.queues_with_pending({subscription.queue_id for subscription in results}))
     counts: dict[int, int] = {}
@@ -125,11 +125,11 @@ def _listed(store: Store, results: list[StoredSubscription]) -> list[Subscriptio
     return rows
 
 
-# One of them ----------------------------------------------------------------------------------------------------------
+# One subscription -----------------------------------------------------------------------------------------------------
 
 
 async def one(visit: PageRequest) -> Response:
-    """A subscription with its last deliveries and errors."""
+    """Shows a subscription with its last deliveries and errors."""
     result = await find(visit)
     store = visit.store
     letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=result.key)
@@ -147,7 +147,7 @@ async def one(visit: PageRequest) -> Response:
 
 
 async def find(visit: PageRequest) -> StoredSubscription:
-    """The subscription that is asked for.
+    """Returns the requested subscription.
 
     Raises:
         NotFound: There is none.
@@ -160,7 +160,7 @@ async def find(visit: PageRequest) -> StoredSubscription:
 
 
 def asked_of(subscription: StoredSubscription) -> QueryInput:
-    """The query of a subscription."""
+    """Returns the query of a subscription."""
     return QueryInput(subscription.query, subscription.namespaces, subscription.dialect)
 
 
@@ -168,12 +168,12 @@ def asked_of(subscription: StoredSubscription) -> QueryInput:
 
 
 async def new(visit: PageRequest) -> Response:
-    """The form of a new subscription, filled in as far as the address tells."""
+    """Shows the form of a new subscription, with the values in the address."""
     return await _form_page(visit, "new", visit.form)
 
 
 async def create(visit: PageRequest) -> Response:
-    """Subscribe."""
+    """Adds a subscription."""
     try:
         body = _new_body(visit.form)
         added = await api.add(visit.context, visit.principal, body.key, body)
@@ -186,7 +186,7 @@ async def create(visit: PageRequest) -> Response:
 
 
 async def edit(visit: PageRequest) -> Response:
-    """The form of a subscription that is there."""
+    """Shows the form of an existing subscription."""
     result = await find(visit)
     form = FormFields(
         {
@@ -201,7 +201,7 @@ async def edit(visit: PageRequest) -> Response:
 
 
 async def save(visit: PageRequest) -> Response:
-    """Give a subscription another query and delivery."""
+    """Replaces query and delivery of a subscription."""
     existing = await find(visit)
     try:
         body = _body(visit.form)
@@ -230,10 +230,10 @@ async def _changed_delivery(
 
 
 def _new_body(form: FormFields) -> SubscriptionIn:
-    """The form of a new subscription as the API takes it.
+    """Returns the form of a new subscription as the API accepts it.
 
     Raises:
-        Invalid: It does not say what is needed.
+        Invalid: A field is missing or wrong.
     """
     try:
         return SubscriptionIn.model_validate({**_fields(form), "key": form.line("key")})
@@ -242,10 +242,10 @@ def _new_body(form: FormFields) -> SubscriptionIn:
 
 
 def _body(form: FormFields) -> ReplacementIn:
-    """The form of a subscription that is there as the API takes it.
+    """Returns the form of an existing subscription as the API accepts it.
 
     Raises:
-        Invalid: It does not say what is needed.
+        Invalid: A field is missing or wrong.
     """
     try:
         return ReplacementIn.model_validate(_fields(form))
@@ -268,7 +268,7 @@ def _fields(form: FormFields) -> dict[str, Any]:
 
 
 def dialect_of(form: FormFields) -> Dialect:
-    """How a query is to be read.
+    """Returns the dialect of a form.
 
     Raises:
         Invalid: There is no such dialect.
@@ -306,21 +306,21 @@ async def _form_page(
 
 
 async def pause(visit: PageRequest) -> Response:
-    """Pause a subscription."""
+    """Sets a subscription to paused."""
     result = await find(visit)
     await visit.context.broker.set_state(result, SubscriptionState.PAUSED)
     return visit.go(pages.link("/subscriptions/one", key=result.key), "Paused. New messages do not count for it.")
 
 
 async def resume(visit: PageRequest) -> Response:
-    """Let a subscription go on."""
+    """Resumes a subscription."""
     result = await find(visit)
     await visit.context.broker.set_state(result, SubscriptionState.ACTIVE)
     return visit.go(pages.link("/subscriptions/one", key=result.key), "It goes on with the next message.")
 
 
 async def delete(visit: PageRequest) -> Response:
-    """Delete a subscription."""
+    """Deletes a subscription."""
     result = await find(visit)
     await visit.context.broker.unsubscribe(result)
     return visit.go(pages.link("/subscriptions"), f"{result.key} is deleted, with what it had pending.")

@@ -1,7 +1,7 @@
-"""What a delivery channel is: the settings that a subscriber chooses, and sending with them.
+"""The protocol of delivery channels, and the settings that a subscriber chooses.
 
-A channel sends in any way it likes. What the channels over HTTP share is here too: the POST request, the meaning of
-its response, and the media types.
+A channel sends in any way it likes. The parts that channels over HTTP share are here too: the POST request, the meaning
+of its response, and the media types.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class PullSettings(ChannelSettings):
 
 @dataclass(frozen=True, slots=True)
 class ChannelResources:
-    """What channels are made from."""
+    """The resources from which channels are made."""
 
     http_client: HttpClient
     capabilities: Capabilities

@@ -5,8 +5,8 @@ subscriptions of their own (kind ``websub``), with the query of the topic, and s
 have queues, retries, dead letters and errors as all others have. As an extension, ``hub.filter`` narrows the topic by
 an XPath expression; the query is then both of them, joined by ``and``.
 
-Requests are checked, stored and answered with 202; verification of intent follows, after a restart too. Leases end; a
-lease that ends without having been renewed, and a topic that goes, are announced with ``hub.mode=denied``, so that no
+Requests are checked, stored and answered with 202; verification of intent follows, after a restart too. A
+lease that ends without renewal, and a topic that is deleted, are announced with ``hub.mode=denied``, so that no
 subscription ends silently (w3c/websub#16). Failing deliveries never end a subscription (w3c/websub#119).
 """
 
@@ -54,12 +54,12 @@ _ANSWER_BYTES_MAX: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class LeaseBounds:
-    """Seconds that a subscription lasts.
+    """The bounds of the lease of a subscription, in seconds.
 
     Args:
-        shortest: Bound for those who ask for less.
-        longest: Bound for those who ask for more.
-        default: For those who do not ask.
+        shortest: Least lease.
+        longest: Longest lease.
+        default: Lease without a request.
     """
 
     shortest: float = 60.0
@@ -67,19 +67,19 @@ class LeaseBounds:
     default: float = 10 * 86_400.0
 
     def granted(self, asked: float | None) -> float:
-        """What is granted to one who asks."""
+        """Returns the lease that is granted."""
         return min(max(self.default if asked is None else asked, self.shortest), self.longest)
 
 
 class WebSubHub:
-    """Takes requests, verifies them, and keeps leases. A watcher of the broker.
+    """A commit listener that accepts requests, verifies them, and keeps leases.
 
     Args:
-        broker: Where subscriptions are kept.
+        broker: The broker with the subscriptions.
         outgoing: Makes the requests to callbacks.
-        capabilities: Tell topics.
-        leases: How long subscriptions last.
-        publish: Called with the URL of a polled source that somebody says has news.
+        capabilities: Checks topics.
+        leases: Bounds of leases.
+        publish: Called with the URL of a polled source that is said to have news.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class WebSubHub:
         self._publish = publish
         self._free = asyncio.Semaphore(_CONCURRENCY)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._followers: dict[tuple[int, str], set[str]] = {}  # tenant and key of a topic: keys of its subscribers
-        self._topics: dict[tuple[int, str], tuple[int, str]] = {}  # the other way
+        self._followers: dict[tuple[int, str], set[str]] = {}  # tenant and key of a topic to keys of its subscribers
+        self._topics: dict[tuple[int, str], tuple[int, str]] = {}  # the reverse
         self._ends: list[tuple[float, int, str]] = []  # a heap: monotonic time, tenant, key
         self._expiry: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
-    # Life -----------------------------------------------------------------------------------------------------------
+    # Start and stop ---------------------------------------------------------------------------------------------------
 
     async def start(self, stored: Iterable[StoredSubscription]) -> None:
-        """Keep the leases of stored subscriptions, and go on with requests that wait for verification."""
+        """Keeps the leases of stored subscriptions, and resumes requests that wait for verification."""
         for subscription in stored:
             self._learn(subscription)
         for number, request in await asyncio.to_thread(self._broker.store.websub_requests):
@@ -114,20 +114,20 @@ class WebSubHub:
         self._expiry = asyncio.get_running_loop().create_task(self._expire())
 
     async def stop(self) -> None:
-        """Break off what is under way; requests are taken up again at the next start."""
+        """Cancels running requests, which the next start resumes."""
         tasks = [*self._tasks, *([self._expiry] if self._expiry else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def on_deliveries(self, queue_ids: object) -> None:
-        """Nothing to do: pushing sees to them."""
+        """Does nothing: pushing handles them."""
 
     def on_redriven(self, deliveries: object) -> None:
-        """Nothing to do: pushing sees to them."""
+        """Does nothing: pushing handles them."""
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
-        """A topic may have changed or gone; subscribers follow it."""
+        """Lets the subscribers of changed and deleted topics follow them."""
         for subscription in removed:
             for key in self._followers.get((subscription.tenant_id, subscription.key), set()).copy():
                 self._spawn(self._end(subscription.tenant_id, key, "the topic is no more"))
@@ -147,7 +147,7 @@ class WebSubHub:
             self._followers.setdefault((subscription.tenant_id, path.name), set()).add(subscription.key)
             self._topics[me] = (subscription.tenant_id, path.name)
         if settings.expires is not None:
-            # Counted from now on by a clock that does not step.
+            # Measured from now on by a clock that does not step.
             heapq.heappush(self._ends, (time.monotonic() + settings.expires - time.time(), *me))
             self._changed.set()
 
@@ -162,11 +162,11 @@ class WebSubHub:
     # Requests -------------------------------------------------------------------------------------------------------
 
     async def handle(self, form: Mapping[str, Sequence[str]], base_url: str) -> None:
-        """Take a request of a subscriber or publisher; what follows from it happens afterwards.
+        """Accepts a request of a subscriber or publisher, which is carried out afterwards.
 
         Args:
             form: The parameters, each with its values.
-            base_url: The broker's address as the subscriber knows it.
+            base_url: The broker's address as the subscriber uses it.
 
         Raises:
             Invalid: A parameter is missing or wrong.
@@ -191,7 +191,7 @@ class WebSubHub:
         self._spawn(self._carry_out(number, intent))
 
     async def _take_up(self, number: int, request: WebSubRequest) -> None:
-        """Go on with a request that was accepted before the broker started."""
+        """Resumes a request that was accepted before the broker started."""
         try:
             intent = await self._read(request.form, request.base_url)
         except (Invalid, NotFound, UrlRefused) as error:
@@ -201,7 +201,7 @@ class WebSubHub:
             await self._carry_out(number, intent)
 
     async def _carry_out(self, number: int, intent: Intent) -> None:
-        """Verify a request that is stored, do what it asks for, and forget it."""
+        """Verifies a stored request, carries it out, and removes it."""
         await self._verify(intent)
         await self._drop(number)
 
@@ -259,7 +259,7 @@ class WebSubHub:
             _log.error("a WebSub request failed inside the broker", exc_info=error)
 
     async def _verify(self, intent: Intent) -> None:
-        """Ask the subscriber whether it meant it, and do what it asked for."""
+        """Asks the subscriber to confirm a request, and carries it out."""
         async with self._free:
             challenge = secrets.token_urlsafe(32)
             parameters = {
@@ -307,7 +307,7 @@ class WebSubHub:
     async def _renew(
         self, existing: StoredSubscription, topic: Topic, settings: DeliverySettings
     ) -> StoredSubscription | None:
-        """Give a subscription a new lease; ``None``: the old one has ended in this moment."""
+        """Renews the lease of a subscription; returns ``None`` if it was deleted meanwhile."""
         try:
             return await self._broker.replace(
                 existing, query=topic.query, namespaces=topic.namespaces, dialect=topic.dialect, delivery=settings
@@ -328,7 +328,7 @@ class WebSubHub:
     # Ends and changes -----------------------------------------------------------------------------------------------
 
     async def _deny(self, callback: str, topic_url: str, reason: str) -> None:
-        """Tell a subscriber that its subscription is not, or no more."""
+        """Tells a subscriber that its subscription is refused or has ended."""
         parameters = {"hub.mode": "denied", "hub.topic": topic_url, "hub.reason": reason}
         for attempt in range(1, _NOTICE_ATTEMPTS + 1):
             async with self._free:
@@ -346,7 +346,7 @@ class WebSubHub:
         await self._deny(settings.url or "", settings.topic or "", reason)
 
     async def _follow(self, topic: StoredSubscription, key: str) -> None:
-        """Let one subscriber of a topic have what the topic is now."""
+        """Applies the present state of a topic to one of its subscribers."""
         mine = await self._subscription(topic.tenant_id, key)
         if mine is None or mine.delivery.kind != "websub" or mine.delivery.topic is None:
             return
@@ -375,7 +375,7 @@ class WebSubHub:
             await self._broker.set_state(mine, state)
 
     async def _expire(self) -> None:
-        """End leases in time."""
+        """Ends leases in time."""
         while True:
             while self._ends and self._ends[0][0] <= time.monotonic():
                 _, tenant_id, key = heapq.heappop(self._ends)
@@ -399,6 +399,6 @@ class WebSubHub:
 
 
 def extended(callback: str, parameters: Mapping[str, str]) -> str:
-    """A callback with parameters after those that it has."""
+    """Returns a callback with parameters added to its own."""
     parts = urlsplit(callback)
     return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, urlencode(parameters))))))

@@ -113,12 +113,12 @@ class ExternalQueryRunner:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has reached a pause that lasts."""
+        """Returns whether it has reached a pause that lasts."""
         return is_paused_at(self.position, self.pauses)
 
     @property
     def is_report_due(self) -> bool:
-        """Whether its deliveries or its position are to be stored now."""
+        """Returns whether its deliveries or its position are to be stored now."""
         waited = self.is_over or time.monotonic() - self.reported_at >= REPORT_SECONDS
         return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
 
@@ -159,7 +159,7 @@ class ExternalQueryRunner:
         self.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
 
     def was_stored(self) -> None:
-        """Records that its deliveries and its position are stored."""
+        """Marks its deliveries and its position as stored."""
         self.stored_at, self.reported_at = self.position, time.monotonic()
         self.pauses = [p for p in self.pauses if p.last_seq is None or p.last_seq >= self.position]
         self.deliveries, self.errors = [], []

@@ -128,7 +128,7 @@ class Replays:
             self._wake()
 
     def grown(self, last_seq: int) -> None:
-        """Records that messages up to this one are stored."""
+        """Notes the last stored message, and wakes the followers."""
         self._last_seq = max(self._last_seq, last_seq)
         self._wake()
 

@@ -46,7 +46,7 @@ class QueueLeases:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has to be remembered."""
+        """Returns whether nothing has to be remembered."""
         return not (self._until or self.before or self.pulls)
 
     @property
@@ -93,7 +93,7 @@ class QueueLeases:
         self.wake()
 
     def settle_up_to(self, seq: int) -> None:
-        """Records that all deliveries up to this message are acknowledged."""
+        """Records the acknowledgement of all deliveries up to this message."""
         self.settle([number for number in self.before if number.seq <= seq])
 
     def give_back(self, ids: Iterable[DeliveryId], delay: float) -> int:

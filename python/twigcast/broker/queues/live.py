@@ -67,16 +67,16 @@ class QueueReader(Protocol):
         """Offers new deliveries, in order."""
 
     def miss(self, up_to: DeliveryId) -> None:
-        """Reports that deliveries up to this one may have come that are not offered."""
+        """Reports deliveries, up to this one, that may have come and are not offered."""
 
     def purge(self, subscription_id: int) -> None:
         """Removes the deliveries of a deleted subscription."""
 
     def wake(self) -> None:
-        """Reports that the ceiling has moved or is gone."""
+        """Reports a ceiling that has moved or is gone."""
 
     def close(self) -> None:
-        """Reports that the queue is deleted, or the broker stops."""
+        """Reports the end of the queue or of the broker."""
 
 
 class LiveQueues:
@@ -174,7 +174,7 @@ class LiveQueues:
         return self._streamed.get(queue_id, START)
 
     def has_streamed(self, queue_id: int, up_to: DeliveryId) -> None:
-        """Records that a reader is passed deliveries."""
+        """Records a delivery that a reader is passed."""
         if up_to > self._streamed.get(queue_id, START):
             self._streamed[queue_id] = up_to
 

@@ -97,7 +97,7 @@ class StoredCounters:
         return before
 
     def take(self, name: str) -> int:
-        """Takes and returns a number that was never taken before."""
+        """Returns a number that was never taken before."""
         return self.add(name, 1) + 1
 
     def save(self) -> None:

@@ -78,7 +78,7 @@ class FairLock:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a thread waits for the lock, or is just taking it."""
+        """Returns whether a thread waits for the lock, or is just taking it."""
         return self._next.locked()
 
     def __enter__(self) -> None:

@@ -38,13 +38,13 @@ class PauseWrites(Writes):
         )
 
     def begin_pause(self, subscription_id: int, first_seq: int) -> None:
-        """Records that messages from this one on do not count."""
+        """Begins a pause: messages from this one on do not count."""
         self.session.execute(
             "INSERT INTO pauses (subscription_id, first_seq) VALUES (?, ?)", (subscription_id, first_seq)
         )
 
     def end_pause(self, subscription_id: int, last_seq: int) -> bool:
-        """Records that messages after this one count again. Returns whether there was a pause to end."""
+        """Ends the pause: messages after this one count again. Returns whether there was one."""
         open_pause = "subscription_id = ? AND last_seq IS NULL"
         # A pause without messages would collide with another one that begins at the same message.
         empty = self.session.execute(

@@ -268,14 +268,10 @@ class SubscriptionWrites(Writes):
         )
 
     def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
-        """Pauses, suspends or resumes a subscription."""
+        """Sets the state of a subscription, with the reason of a suspension."""
         self._change(
             "UPDATE subscriptions SET state = ?, reason = ? WHERE id = ?", state.value, reason, subscription_id
         )
-
-    def set_lease(self, subscription_id: int, expires: float | None) -> None:
-        """Sets the end of a WebSub lease."""
-        self._change("UPDATE subscriptions SET expires = ? WHERE id = ?", expires, subscription_id)
 
     def replay_next(self, subscription_id: int) -> int | None:
         """Returns the next message that replay matches; ``None`` without replay or without such a subscription."""

@@ -15,7 +15,7 @@ from twigcast.registration import Dialect
 
 
 class Start(Model):
-    """Where in the past a subscription begins: one of these."""
+    """The message with which a subscription begins; one of these fields."""
 
     seq: int | None = Field(default=None, ge=0, le=1 << 62, description="With the message of this sequence number.")
     after: int | None = Field(default=None, ge=0, le=1 << 62, description="Right after this cursor.")
@@ -43,7 +43,7 @@ class QueryIn(Model):
 
 
 class ReplacementIn(QueryIn):
-    """A subscription under a key that is known already."""
+    """A subscription under an existing key."""
 
     subscriber: Name | None = Field(
         default=None,
@@ -62,7 +62,7 @@ class SubscriptionIn(ReplacementIn):
 
 
 class SubscriptionPatch(Model):
-    """What is to change in a subscription."""
+    """The changes of a subscription."""
 
     query: Text | None = None
     namespaces: Namespaces | None = None
@@ -72,7 +72,7 @@ class SubscriptionPatch(Model):
 
 
 class DeliveryOut(BaseModel):
-    """Where deliveries go. Further settings of a channel follow under their own names."""
+    """The destination of deliveries. Further settings of a channel follow under their own names."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -83,7 +83,7 @@ class DeliveryOut(BaseModel):
 
 
 class ReplayOut(Model):
-    """How far a replay has come."""
+    """The progress of a replay."""
 
     next: int
     end: int
@@ -111,7 +111,7 @@ class SubscriptionOut(Model):
     def of(
         cls, subscription: StoredSubscription, *, pending: int | None = None, warnings: tuple[str, ...] = ()
     ) -> Self:
-        """A subscription as it is shown."""
+        """Returns a subscription as the API shows it."""
         replay = None
         if subscription.replay_next is not None and subscription.replay_end is not None:
             replay = ReplayOut(next=subscription.replay_next, end=subscription.replay_end)
@@ -146,7 +146,7 @@ class SubscriptionsOut(Model):
 
 
 class ErrorOut(Model):
-    """Something that went wrong for one subscription."""
+    """An error of one subscription."""
 
     at: datetime
     reason: str
@@ -155,11 +155,11 @@ class ErrorOut(Model):
 
     @classmethod
     def of(cls, record: ErrorRecord) -> Self:
-        """An error record as it is shown."""
+        """Returns an error record as the API shows it."""
         return cls(at=moment(record.at), reason=record.reason, seq=record.seq, count=record.count)
 
 
 class ErrorsOut(Model):
-    """What went wrong lately, newest first."""
+    """The latest errors, newest first."""
 
     errors: list[ErrorOut]
