@@ -118,7 +118,7 @@ class Decomposed(NamedTuple):
 
 
 def decompose(condition: Expr, budget: Budget) -> Decomposed:
-    """Returns the disjunction of conjunctions of absolute linear paths that a condition at the document node implies."""
+    """Returns the conjunctions of absolute linear paths one of which follows from a condition at the document node."""
     work = _Decomposer(budget)
     results = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
     is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in results)
@@ -242,7 +242,7 @@ class _Decomposer:
         return self.condition(Path(nodes.start, (*above, tested)), at_root=at_root)
 
     def _needed(self, expression: Expr, *, at_root: bool) -> Alternatives:
-        """Returns what follows if an expression is true that is false without nodes: one of its paths selects a node."""
+        """Returns what follows if an expression is true: where it is false without nodes, a path selects a node."""
         if truth_without_nodes(expression) is not False:
             return TRUE
         paths = list(own_paths(expression))

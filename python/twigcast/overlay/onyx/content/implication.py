@@ -232,9 +232,9 @@ def number_of(text: str) -> float:
 
 
 def without_implied(paths: Iterable[LinearPath]) -> frozenset[LinearPath]:
-    """A conjunction without the paths that others of it imply."""
+    """Returns a conjunction without the paths that others of it imply."""
     kept: list[LinearPath] = []
-    # Of two that imply each other the first in this order stays.
+    # Of two paths that imply each other, the first in this order is kept.
     for path in sorted(set(paths), key=lambda path: (-len(path.text), path)):
         if not any(path_implies(other, path) for other in kept):
             kept = [other for other in kept if not path_implies(path, other)]

@@ -74,7 +74,7 @@ _NOT_LOCAL = frozenset({"position", "last", "id"})
 
 
 def is_local(expression: Expr) -> bool:
-    """Returns whether an expression depends on the context element alone: its attributes, text, string-value and name."""
+    """Returns whether an expression depends only on the attributes, text, string-value and name of the context."""
     match expression:
         case Literal() | Number():
             return True
