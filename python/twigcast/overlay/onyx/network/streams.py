@@ -1,7 +1,7 @@
-"""gRPC streams behind one face, and the options of both sides.
+"""gRPC streams with one interface, and the options of both sides.
 
-There is one method, a stream of bytes in both directions; what the bytes are is :mod:`packets`' business. So no code is
-generated, and a packet is not copied into another object on its way.
+There is one method, a stream of bytes in both directions, whose content is up to :mod:`packets`. So no code is
+generated, and a packet is not copied into another object.
 """
 
 from __future__ import annotations
@@ -22,45 +22,41 @@ PATH: Final = f"/{SERVICE}/{METHOD}"
 
 
 def same(data: bytes) -> bytes:
-    """Bytes as they are: neither written nor read in any form by gRPC."""
+    """Returns its argument. As a serializer, it leaves packets to the caller."""
     return data
 
 
 def options(settings: NetworkSettings) -> list[tuple[str, Any]]:
-    """Options of gRPC, for both sides."""
+    """Returns the options of gRPC for both sides."""
     keepalive = round(1_000 * settings.keepalive_seconds)
     return [
         ("grpc.max_receive_message_length", PACKET_BYTES_MAX),
         ("grpc.max_send_message_length", PACKET_BYTES_MAX),
-        # A host that has gone without a word is noticed below, whatever Python is busy with.
+        # gRPC itself notices a host that has vanished, whatever Python is busy with.
         ("grpc.keepalive_time_ms", keepalive),
-        # Behind what a slow link still has to carry, an answer takes its time.
+        # On a slow link, answers wait behind other data.
         ("grpc.keepalive_timeout_ms", 2 * keepalive),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", keepalive),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", keepalive // 2),
         ("grpc.http2.max_ping_strikes", 0),
-        # Brokers are reached directly; two links of one process have a connection each.
+        # Brokers are reached directly, and each link of a process has a connection of its own.
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),
-        # Two brokers that listen on one port would each get some of the calls.
+        # Otherwise two brokers could listen on one port and share its calls.
         ("grpc.so_reuseport", 0),
     ]
 
 
 class DialedStream:
-    """The stream of the side that dialed.
-
-    Args:
-        call: It.
-    """
+    """The stream of the side that dialed."""
 
     def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self._call = call
 
     async def read(self) -> bytes | None:
-        """The next packet; `None`: the stream has ended."""
+        """Returns the next packet, or `None` at the end of the stream."""
         try:
             data: object = await self._call.read()
         except grpc.aio.AioRpcError as error:
@@ -70,7 +66,7 @@ class DialedStream:
         return data if isinstance(data, bytes) else None
 
     async def write(self, data: bytes) -> None:
-        """Send a packet; waits for room."""
+        """Sends a packet; waits until the other side takes it."""
         try:
             await self._call.write(data)
         except grpc.aio.AioRpcError as error:
@@ -79,22 +75,18 @@ class DialedStream:
             raise ConnectionError(str(error) or "the call has ended") from None
 
     def cancel(self) -> None:
-        """End it."""
+        """Ends the call."""
         self._call.cancel()
 
 
 class AnsweredStream:
-    """The stream of the side that was dialed.
-
-    Args:
-        context: Of the call.
-    """
+    """The stream of the side that was dialed."""
 
     def __init__(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
         self._context = context
 
     async def read(self) -> bytes | None:
-        """The next packet; `None`: the stream has ended."""
+        """Returns the next packet, or `None` at the end of the stream."""
         try:
             data: object = await self._context.read()
         except grpc.aio.BaseError as error:
@@ -102,22 +94,22 @@ class AnsweredStream:
         return data if isinstance(data, bytes) else None
 
     async def write(self, data: bytes) -> None:
-        """Send a packet; waits for room."""
+        """Sends a packet; waits until the other side takes it."""
         try:
             await self._context.write(data)
         except grpc.aio.BaseError as error:
             raise ConnectionError(str(error) or "the call has ended") from None
 
     def cancel(self) -> None:
-        """Nothing: the call ends with its handler."""
+        """Does nothing: the call ends with its handler."""
 
 
 def error_text(error: grpc.aio.AioRpcError) -> str:
-    """What went wrong with a call, in one line."""
+    """Returns the error of a call in one line."""
     details = " ".join((error.details() or "").split())
     return details or error.code().name.lower().replace("_", " ")
 
 
 def security_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> Mapping[str, Iterable[bytes]]:
-    """What gRPC says of the connection of a call."""
+    """Returns the security properties of the connection of a call."""
     return context.auth_context()
