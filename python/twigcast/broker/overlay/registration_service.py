@@ -94,7 +94,7 @@ class RegistrationService:
         self._node: BrokerNode
         self._driver: Driver
         self._registrar: Registrar
-        self.catalogue = Catalogue(identity, self._name_of, self._trouble)
+        self.catalogue = Catalogue(identity, self._name_of, self._report_fault)
 
     def load(self) -> None:
         """Reads the stored catalogue. Blocks."""
@@ -107,7 +107,7 @@ class RegistrationService:
     def join(self, node: BrokerNode, driver: Driver) -> None:
         """Connects with the node before its first link. Called in the overlay's thread."""
         self._node, self._driver = node, driver
-        here = LocalBroker(self._name, self._identity, self.brokers, self._say, self._describe, self._trouble)
+        here = LocalBroker(self._name, self._identity, self.brokers, self._send, self._describe, self._report_fault)
         self._registrar = Registrar(here, self._settings.holders, self._ledger, self._settings.placement)
         for source in self._stored:
             self._describe(source)
@@ -159,13 +159,13 @@ class RegistrationService:
             if self._fresh.get(name) is source:
                 del self._fresh[name]
 
-    def _say(self, target: Address, content: bytes) -> None:
+    def _send(self, target: Address, content: bytes) -> None:
         self._driver.act(self._node.relay(target, content, time.monotonic()))
 
     def _describe(self, source: SourceEntry) -> None:
         self._driver.act(self._node.describe(source, time.monotonic()))
 
-    def _trouble(self, kind: str, peer: str, reason: str) -> None:
+    def _report_fault(self, kind: str, peer: str, reason: str) -> None:
         """Reports a fault. Called in any thread."""
         self._thread.call(self._driver.report_fault, kind, peer, reason)
 

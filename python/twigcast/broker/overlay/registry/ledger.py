@@ -1,4 +1,4 @@
-"""What a holder of the registry must not forget: its term, its vote, its log, and which brokers the others are."""
+"""The persistent state of a holder of the registry: term, vote, log, and the identities of the other holders."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ logger = logging.getLogger(__name__)
 _STATE: Final = "registry"
 _LOG: Final = "registry-log"
 _SNAPSHOT: Final = "snapshot"
-"""Among the entries: what those before them have made, and how many they were; written at once with the log."""
+"""The name of the snapshot among the entries; it is written in one transaction with the log."""
 _RETRY_SECONDS: Final = 0.5
 
 
 class Records(Protocol):
-    """Where brokers of an overlay keep things by kind and name."""
+    """A store of records by kind and name."""
 
     def load(self, kind: str) -> dict[str, bytes]:
-        """All of a kind, in the order of their names. Blocks."""
+        """Returns all records of a kind, in the order of their names. Blocks."""
 
     def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> Awaitable[None]:
-        """Keep some and remove some, at once and durably.
+        """Writes some records and removes others, in one transaction.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -37,11 +37,7 @@ class Records(Protocol):
 
 
 class Ledger:
-    """Keeps it.
-
-    Args:
-        records: Where.
-    """
+    """The persistent state in the records of the store."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -51,7 +47,7 @@ class Ledger:
         base, base_term, *snapshot = orjson.loads(kept.pop(_SNAPSHOT, b'[0, 0, 0, 0, ""]'))
         log = [LogEntry(*orjson.loads(text)) for text in kept.values()]
         self.durable = PersistentState(reported[0], reported[1], log, base, base_term, LogSnapshot(*snapshot))
-        #: By name of another holder, which broker that is.
+        #: By name of another holder, the number of its broker.
         self.members: dict[str, Address] = orjson.loads(state.get("members", b"{}"))
         self._kept_vote = (self.durable.term, self.durable.voted_for)
         self._kept_members = dict(self.members)
@@ -59,11 +55,11 @@ class Ledger:
         self._kept_log = self._entries()
 
     async def keep(self) -> None:
-        """Write what has changed, however long the store does not answer."""
+        """Writes what has changed, and repeats this while the store is unavailable."""
         await self._keep(_STATE, self._state(), ())
         durable, kept = self.durable, self._kept_log
         last = durable.log[-1] if durable.log else None
-        # Where the last entries are the same, so are those before: nothing is ever changed inside the log.
+        # If the last entries are equal, so are all before: entries inside the log never change.
         if (durable.snapshot, len(kept), kept.get(durable.last)) == (self._kept_snapshot, len(durable.log), last):
             return
         now = self._entries()
@@ -74,7 +70,7 @@ class Ledger:
         self._kept_log, self._kept_snapshot = now, durable.snapshot
 
     def _entries(self) -> dict[int, LogEntry]:
-        """The log by number."""
+        """Returns the log by index."""
         return dict(enumerate(self.durable.log, self.durable.base + 1))
 
     def _state(self) -> dict[str, bytes]:
@@ -96,21 +92,21 @@ async def keep(
     put: Mapping[str, bytes],
     gone: Iterable[str],
 ) -> None:
-    """Save, however long the store does not answer."""
+    """Saves records, and repeats this while the store is unavailable."""
     if not put and not gone:
         return
-    waited = False
+    has_waited = False
     while True:
         try:
             await save(kind, put, gone)
         except StoreUnavailable as error:
-            logger.log(logging.DEBUG if waited else logging.WARNING, "the registry waits for the store: %s", error)
-            waited = True
+            logger.log(logging.DEBUG if has_waited else logging.WARNING, "the registry waits for the store: %s", error)
+            has_waited = True
             await asyncio.sleep(_RETRY_SECONDS)
         else:
             return
 
 
 def _name(index: int) -> str:
-    # The first entry has number 1, and stands under 0.
+    # The first entry has index 1 and the name 0.
     return f"{index - 1:012d}"

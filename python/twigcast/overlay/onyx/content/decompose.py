@@ -17,7 +17,8 @@ from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.onyx.content.absence import is_boolean, is_nodes, truth_without_nodes
-from twigcast.overlay.onyx.content.linear import FLIPPED, Steps, is_local, is_numeric, own_paths, step_of
+from twigcast.overlay.onyx.content.linear import Steps, is_local, is_numeric, own_paths, step_of
+from twigcast.overlay.paths import FLIPPED
 from twigcast.query import (
     ANY,
     NODE,

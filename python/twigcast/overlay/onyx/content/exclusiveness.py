@@ -30,8 +30,8 @@ from typing import NamedTuple, TypeAlias
 from xml.etree import ElementTree as ET
 
 from twigcast.overlay.core import Address
+from twigcast.overlay.documents import number_of
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.content.implication import number_of
 from twigcast.overlay.onyx.content.linear import path_of, steps_of
 from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery
 from twigcast.query import Compare, Literal, Number, Operator, Path

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from twigcast.overlay.onyx.content.implication import number_in, number_of, without_implied
+from twigcast.overlay.documents import number_of
+from twigcast.overlay.onyx.content.implication import number_in, without_implied
 from twigcast.overlay.onyx.content.linear import LinearStep, Steps, path_of, sort_key, step_of, steps_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath
 from twigcast.query import ANY, NODE, Axis, Compare, ContextNode, Expr, Literal, Number, Operator, Or, Path, Step
