@@ -1,4 +1,4 @@
-"""What the broker does over the network by itself, put together: pushing, the WebSub hub, polling of sources."""
+"""Outbound services: pushing, the WebSub hub and polling of sources, with one HTTP client."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import Poller, PollSettings
 
 _SPARE_CONNECTIONS: Final = 32
-"""For polls and verifications, beside pushing."""
+"""Connections for polls and verifications, in addition to pushing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundSettings:
-    """Settings of all parts.
+    """The settings of all outbound services.
 
     Args:
-        policy: Which addresses are permitted.
-        timeouts: Of each request.
-        push: How hard is tried to deliver.
-        leases: How long WebSub subscriptions last.
-        polls: How sources are polled.
+        policy: Permitted addresses.
+        timeouts: Time limits of each request.
+        push: Attempts to deliver.
+        leases: Duration of WebSub subscriptions.
+        polls: Polling of sources.
         grace: Seconds that attempts under way have at a stop.
     """
 
@@ -48,7 +48,7 @@ class OutboundSettings:
 
     @classmethod
     def of(cls, settings: Settings) -> OutboundSettings:
-        """Those that the broker's settings describe."""
+        """Returns the outbound settings in the settings of the broker."""
         backoff = Backoff(settings.push_retry_seconds, settings.push_retry_seconds_max)
         hosts = HostLimits(
             settings.push_concurrency, settings.push_concurrency_per_host, settings.push_breaker_failures
@@ -70,11 +70,11 @@ class OutboundSettings:
 
 
 class OutboundServices:
-    """Starts and stops all parts, for one event loop.
+    """The outbound services of a broker, in one event loop.
 
     Args:
-        broker: A broker that runs.
-        settings: Of all parts.
+        broker: A running broker.
+        settings: Settings of all services.
     """
 
     def __init__(self, broker: BrokerInterface, settings: OutboundSettings | None = None) -> None:
@@ -96,8 +96,8 @@ class OutboundServices:
         self.pusher = Pusher(broker, self.outgoing, channels, self.settings.push)
 
     async def start(self) -> None:
-        """Go on with what is pending, and begin to look at sources."""
-        # Watched first: what changes while the stored ones are read is then heard of, at worst twice.
+        """Continues pending deliveries, and starts to poll sources."""
+        # Listeners come first, so that no change is missed while stored subscriptions are read. One may come twice.
         self._broker.add_listener(self.pusher)
         self._broker.add_listener(self.websub)
         stored = await asyncio.to_thread(lambda: list(self._broker.store.all_subscriptions(pushed_only=True)))
@@ -106,7 +106,7 @@ class OutboundServices:
         self.poller.start()
 
     async def stop(self) -> None:
-        """Stop all of it; what is not delivered stays pending."""
+        """Stops all services. What is not delivered stays pending."""
         await asyncio.gather(self.poller.stop(), self.websub.stop(), self.pusher.stop(self.settings.grace))
         await self.outgoing.aclose()
 
