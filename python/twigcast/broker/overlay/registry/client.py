@@ -64,7 +64,7 @@ class RegistryClient:
             waiting.set_result(answer)
 
     async def ask(self, command: Command, *, is_question: bool = False) -> Any:
-        """Requests a command, and returns the reply.
+        """Sends a command to the holders, and returns the reply.
 
         Args:
             command: The command.

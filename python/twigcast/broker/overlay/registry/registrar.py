@@ -93,7 +93,7 @@ class Registrar:
                 group.create_task(self._replica.run())
 
     async def ask(self, command: Command, *, is_question: bool = False) -> Any:
-        """Requests a command of the registry, and returns the reply.
+        """Sends a command to the holders, and returns the reply.
 
         Raises:
             NoRegistry: No holder answers in time, or there is none.

@@ -213,7 +213,7 @@ class OnyxNetwork:
             self.command(address, self.broker(address).unsubscribe, key)
 
     def settle(self, address: Address, token: Hashable) -> None:
-        """Requests `InterestSettled` for the current interests of a broker."""
+        """Asks for `InterestSettled` for the current interests of a broker."""
         self.command(address, self.broker(address).settle, token)
 
     def publish(self, address: Address, body: bytes, message_id: str = "", *, crashing: bool = False) -> OverlayMessage:

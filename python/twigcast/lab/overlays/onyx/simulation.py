@@ -77,7 +77,7 @@ class OnyxShape:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether there are faults."""
+        """Returns whether there are faults."""
         return bool(self.crashes or self.cuts or self.loss)
 
 

@@ -118,7 +118,7 @@ class Driver:
     # Start and stop.
 
     async def start(self) -> None:
-        """Listens, and starts to dial.
+        """Starts listening and dialing.
 
         Raises:
             NetworkError: The address is in use or unusable.

@@ -112,7 +112,7 @@ class Link:
 
     @property
     def is_open(self) -> bool:
-        """Whether the link has not ended."""
+        """Returns whether the link has not ended."""
         return not self._ended.done()
 
     @property

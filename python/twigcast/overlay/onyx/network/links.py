@@ -166,7 +166,7 @@ class Links:
             self._end(link, STOPPING, f"{self.greeting().name} stops")
 
     def refused(self, peer: str, refusal: PeerRefused, *, by_them: bool = False) -> None:
-        """Records and logs that a broker was refused, or has refused this one."""
+        """Logs the refusal of a broker, or by a broker, and adds it to the faults."""
         if refusal.kind in _HARMLESS:
             return
         self.troubles.add(refusal.kind, peer, refusal.reason)

@@ -1,4 +1,4 @@
-"""gRPC streams with one interface, and the options of both sides.
+"""The gRPC streams with one interface, and the options of both sides.
 
 There is one method, a stream of bytes in both directions, whose content is up to :mod:`packets`. So no code is
 generated, and a packet is not copied into another object.

@@ -110,15 +110,15 @@ class Plan:
         return self._contributes[name].priority
 
     def transforms(self, name: Name) -> frozenset[Address]:
-        """The links whose transformation an operator contributes to."""
+        """Returns the links to whose transformation an operator contributes."""
         return self._contributes[name].transforms
 
     def serves(self, name: Name) -> bool:
-        """Whether an operator contributes to a user's query."""
+        """Returns whether an operator contributes to a user's query."""
         return self._contributes[name].serves
 
     def execute(self) -> Execution:
-        """Begin with a message."""
+        """Starts the execution for a message."""
         return Execution(self)
 
 
