@@ -53,7 +53,7 @@ class _History:
 
     def add(self, new: dict[str, str], *, at_once: bool) -> None:
         if at_once:
-            assert not self.subscriptions.add_many(list(new.items()), replace=True)
+            self.subscriptions.add_many(list(new.items()), replace=True).raise_if_refused()
         else:
             for key, query in new.items():
                 self.subscriptions.replace(key, query)

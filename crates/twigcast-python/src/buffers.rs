@@ -1,32 +1,34 @@
-//! Lists of numbers or bytes that Python looks at where they are, in memory that is used again and again: memory that
-//! comes anew from the system is slow at first, and what a batch finds is long.
+//! Lists of numbers or bytes that Python reads in place, in memory that is used again: memory fresh from the system is
+//! slow at first, and the answer to a batch is long.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
+use crate::arrow_export::Buffer;
 use crate::ordered_output::ThreadMatches;
 
-/// Lists that are kept, at most, and how much memory they may take together.
+/// The most lists that a pool keeps, and the most memory that they may take together.
 const LISTS_MAX: usize = 8;
 const BYTES_MAX: usize = 128 << 20;
 
-/// A list that takes no more than one part of so many of its memory has memory to spare, if that is worth it.
+/// A list is sparse if it has more than `SPARSE_BYTES` of memory and uses less than one part in `SPARSE` of it.
 const SPARSE: usize = 8;
 const SPARSE_BYTES: usize = 1 << 12;
 
-/// Lists with memory to spare that may be looked at, and how much of that they may hold together.
+/// The most sparse lists that Python may hold, and the most unused memory in them.
 const SPARING_MAX: usize = 8;
 const SPARE_MAX: usize = 32 << 20;
 
-/// Memory of lists that are in no use any more.
+/// The memory of lists that are no longer in use.
 pub struct BufferPool<T>(Arc<Mutex<PooledBuffer<T>>>);
 
 struct PooledBuffer<T> {
     lists: Vec<Vec<T>>,
-    /// Lists with memory to spare that are looked at, and how much of that they hold.
+    /// The number of sparse lists that Python holds, and the unused memory in them.
     sparing: usize,
     spare: usize,
 }
@@ -48,7 +50,7 @@ fn memory_of<T>(list: &Vec<T>) -> usize {
 }
 
 impl<T> PooledBuffer<T> {
-    /// Lets a list be looked at that has so much memory to spare, unless that is too much with what others have.
+    /// Counts a sparse list that Python is to hold; returns whether it may, beside the others.
     fn start_read(&mut self, spare: usize) -> bool {
         let fits = self.sparing < SPARING_MAX && self.spare + spare <= SPARE_MAX;
         if fits {
@@ -58,14 +60,14 @@ impl<T> PooledBuffer<T> {
         fits
     }
 
-    /// Nobody looks at a list any more that had memory to spare.
+    /// Counts a sparse list that Python no longer holds.
     fn end_lending(&mut self, spare: usize) {
         self.sparing -= 1;
         self.spare -= spare;
     }
 
-    /// Keeps a list. Of too many, or too much memory, the smallest go, which are returned: those that short answers had
-    /// would otherwise keep out the ones that long answers need.
+    /// Keeps a list. Returns the smallest lists if there are too many, or if they have too much memory: small ones would
+    /// otherwise keep out those that long answers need.
     fn keep(&mut self, list: Vec<T>) -> Vec<Vec<T>> {
         if memory_of(&list) > BYTES_MAX {
             return vec![list];
@@ -88,27 +90,28 @@ impl<T: Copy> BufferPool<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The list with the most room that there is; whatever was in it may still be there.
+    /// Returns the list with the largest capacity; whatever was in it may still be there.
     pub fn take(&self) -> Vec<T> {
         let lists = &mut self.kept().lists;
         let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
         largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
     }
 
-    /// Take a list back that is in no use any more.
+    /// Takes a list back that is no longer in use.
     pub fn give_back(&self, list: Vec<T>) {
         // To give memory back to the system takes long: nobody should wait for that.
         let gone = self.kept().keep(list);
         drop(gone);
     }
 
-    /// The first so many of a list. They may be looked at for long, and many such lists at once: then they should not hold
-    /// much more memory than they need. A few may. Answers differ in length, so that most have memory that a longer one
-    /// needed, and to copy each of them out of it took a thirtieth of the time of matching and rewriting.
-    fn hold(&self, list: Vec<T>, count: usize) -> PooledPrefix<T> {
+    /// Returns a list for Python to hold. Python may hold many for long, which then should not have much more memory than
+    /// they need, so sparse lists are copied, all but a few: answers differ in length, so that most have memory of a
+    /// longer one, and copying each took a thirtieth of the time of matching and rewriting.
+    pub fn prefix(&self, found: ThreadMatches<T>) -> PooledPrefix<T> {
+        let (list, count) = found.into_parts();
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
         let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
-        let pool = self.clone();
+        let pool = Some(self.clone());
         if spare == 0 || self.kept().start_read(spare) {
             return PooledPrefix { list, count, spare, pool };
         }
@@ -118,13 +121,14 @@ impl<T: Copy> BufferPool<T> {
     }
 }
 
-/// The first so many of a list whose memory goes back to the room in the end.
-struct PooledPrefix<T: Copy> {
+/// The first items of a list whose memory goes back to a pool in the end.
+pub struct PooledPrefix<T: Copy> {
     list: Vec<T>,
     count: usize,
-    /// Memory that it has to spare, if that is much.
+    /// The unused memory of a sparse list, else 0.
     spare: usize,
-    pool: BufferPool<T>,
+    /// The pool that gets the memory in the end; `None`: it goes back to the system.
+    pool: Option<BufferPool<T>>,
 }
 
 impl<T: Copy> PooledPrefix<T> {
@@ -135,10 +139,11 @@ impl<T: Copy> PooledPrefix<T> {
 
 impl<T: Copy> Drop for PooledPrefix<T> {
     fn drop(&mut self) {
+        let Some(pool) = &self.pool else { return };
         if self.spare > 0 {
-            self.pool.kept().end_lending(self.spare);
+            pool.kept().end_lending(self.spare);
         }
-        self.pool.give_back(std::mem::take(&mut self.list));
+        pool.give_back(std::mem::take(&mut self.list));
     }
 }
 
@@ -156,62 +161,101 @@ unsafe fn fill_view<T>(list: &[T], owner: &Bound<'_, PyAny>, view: *mut ffi::Py_
     if filled == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }
 
-/// 32-bit numbers as a buffer of bytes. See the stub file.
-#[pyclass(frozen, name = "Numbers", module = "twigcast._core")]
-pub struct Int32Buffer(PooledPrefix<u32>);
+impl<T: Copy + Send> Buffer for PooledPrefix<T> {
+    fn start(&self) -> *const c_void {
+        self.list.as_ptr().cast()
+    }
+}
 
-impl Int32Buffer {
-    /// What a batch found. The memory goes back to the room in the end.
-    pub fn new(matches_found: ThreadMatches<u32>, pool: &BufferPool<u32>) -> Self {
-        let (list, count) = matches_found.into_parts();
-        Self(pool.hold(list, count))
+impl<T: Copy> From<Vec<T>> for PooledPrefix<T> {
+    /// Wraps a list whose memory goes back to the system in the end.
+    fn from(list: Vec<T>) -> Self {
+        Self { count: list.len(), list, spare: 0, pool: None }
+    }
+}
+
+/// The content of a [`NumberBuffer`].
+enum Content {
+    Int32(PooledPrefix<u32>),
+    Int64(PooledPrefix<u64>),
+    Bytes(PooledPrefix<u8>),
+}
+
+/// A list of numbers or bytes. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct NumberBuffer(Content);
+
+impl From<PooledPrefix<u32>> for NumberBuffer {
+    fn from(list: PooledPrefix<u32>) -> Self {
+        Self(Content::Int32(list))
+    }
+}
+
+impl From<PooledPrefix<u64>> for NumberBuffer {
+    fn from(list: PooledPrefix<u64>) -> Self {
+        Self(Content::Int64(list))
+    }
+}
+
+impl From<PooledPrefix<u8>> for NumberBuffer {
+    fn from(list: PooledPrefix<u8>) -> Self {
+        Self(Content::Bytes(list))
+    }
+}
+
+impl NumberBuffer {
+    /// Hands a list to Python. All empty lists share one object: most lists of small batches are.
+    pub fn lend<T: Copy>(py: Python<'_>, list: impl Into<PooledPrefix<T>>) -> PyResult<Py<Self>>
+    where
+        Self: From<PooledPrefix<T>>,
+    {
+        static EMPTY: PyOnceLock<Py<NumberBuffer>> = PyOnceLock::new();
+        let list = list.into();
+        if list.count == 0 {
+            let empty = || Py::new(py, Self(Content::Bytes(Vec::new().into())));
+            return Ok(EMPTY.get_or_try_init(py, empty)?.clone_ref(py));
+        }
+        Py::new(py, Self::from(list))
     }
 
-    pub fn list(&self) -> &[u32] {
-        self.0.list()
+    /// Returns the list, if it is one of 32-bit numbers.
+    pub fn int32(&self) -> &[u32] {
+        if let Content::Int32(list) = &self.0 { list.list() } else { &[] }
+    }
+
+    /// Returns the list, if it is one of 64-bit numbers.
+    pub fn int64(&self) -> &[u64] {
+        if let Content::Int64(list) = &self.0 { list.list() } else { &[] }
+    }
+
+    /// Returns the list, if it is one of bytes.
+    pub fn bytes(&self) -> &[u8] {
+        if let Content::Bytes(list) = &self.0 { list.list() } else { &[] }
     }
 }
 
 #[pymethods]
-impl Int32Buffer {
+impl NumberBuffer {
     fn __len__(&self) -> usize {
-        self.0.list().len()
+        match &self.0 {
+            Content::Int32(list) => list.list().len(),
+            Content::Int64(list) => list.list().len(),
+            Content::Bytes(list) => list.list().len(),
+        }
     }
 
-    /// The bytes, to be read only.
+    /// Fills in a view of the bytes, to be read only.
     ///
     /// # Safety
     /// As Python calls it: `view` points to a view to be filled.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         // SAFETY: the class is frozen, and only `drop` takes the list out.
-        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
-    }
-}
-
-/// Bytes as a buffer. See the stub file.
-#[pyclass(frozen, name = "Bytes", module = "twigcast._core")]
-pub struct ByteBuffer(PooledPrefix<u8>);
-
-impl ByteBuffer {
-    /// Payloads that a batch made. The memory goes back to the room in the end.
-    pub fn new(payloads: ThreadMatches<u8>, pool: &BufferPool<u8>) -> Self {
-        let (list, count) = payloads.into_parts();
-        Self(pool.hold(list, count))
-    }
-}
-
-#[pymethods]
-impl ByteBuffer {
-    fn __len__(&self) -> usize {
-        self.0.list().len()
-    }
-
-    /// The bytes, to be read only.
-    ///
-    /// # Safety
-    /// As Python calls it: `view` points to a view to be filled.
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        // SAFETY: the class is frozen, and only `drop` takes the list out.
-        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
+        unsafe {
+            match &slf.get().0 {
+                Content::Int32(list) => fill_view(list.list(), slf.as_any(), view, flags),
+                Content::Int64(list) => fill_view(list.list(), slf.as_any(), view, flags),
+                Content::Bytes(list) => fill_view(list.list(), slf.as_any(), view, flags),
+            }
+        }
     }
 }

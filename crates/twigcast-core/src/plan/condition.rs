@@ -13,7 +13,7 @@ pub(super) enum StaticValue {
 }
 
 impl StaticValue {
-    fn boolean(&self) -> bool {
+    pub(super) fn boolean(&self) -> bool {
         match self {
             Self::Boolean(value) => *value,
             Self::Number(value) => *value != 0.0 && !value.is_nan(),

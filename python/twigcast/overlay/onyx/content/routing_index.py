@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from twigcast._core import NameDictionary, RoutingTable, WantedLabels
+from twigcast._core import ConjunctionIndex, LabelRequest, NameDictionary
 from twigcast.errors import NeedsConversion, QueryError
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
@@ -40,13 +40,13 @@ class RoutingIndex:
         #: Paths that the engine refused.
         self.widened = 0
         self._limits = limits
-        self._engine = RoutingTable(limits.as_dict())
+        self._engine = ConjunctionIndex(limits.as_dict())
         self._conjunctions: dict[frozenset[LinearPath], int] = {}
         self._labels_of: dict[frozenset[LinearPath], Counter[int]] = {}
         self._labels: dict[_Label, int] = {}
         self._label_uses: Counter[_Label] = Counter()
         self._free_labels: list[int] = []
-        self._requests: dict[tuple[str, Root, frozenset[Address]], list[WantedLabels]] = {}
+        self._requests: dict[tuple[str, Root, frozenset[Address]], list[LabelRequest]] = {}
 
     def change(self, neighbour: Address, disjunct: Disjunct, before: Roots, after: Roots) -> None:
         """Changes the roots for whose messages a neighbour wants a disjunct."""
@@ -111,7 +111,7 @@ class RoutingIndex:
         return self._reached(lambda request: self._engine.route_stream(stream, dictionary, request), scope, root, among)
 
     def _reached(
-        self, ask: Callable[[WantedLabels], int], scope: str, root: Root, among: frozenset[Address]
+        self, ask: Callable[[LabelRequest], int], scope: str, root: Root, among: frozenset[Address]
     ) -> frozenset[Address]:
         reached: set[Address] = set()
         order = sorted(among)
@@ -124,7 +124,7 @@ class RoutingIndex:
 
     def _label_request(
         self, scope: str, root: Root, among: frozenset[Address], order: list[Address]
-    ) -> list[WantedLabels]:
+    ) -> list[LabelRequest]:
         """Returns, for each pass of the engine, the labels that count with the index of their target."""
         existing = self._requests.get((scope, root, among))
         if existing is None:
@@ -138,10 +138,10 @@ class RoutingIndex:
                     parts[index // _TARGETS_MAX].append((number, index % _TARGETS_MAX))
             if len(self._requests) >= _REQUESTS_MAX:
                 self._requests.clear()
-            existing = self._requests[scope, root, among] = list(map(WantedLabels, parts))
+            existing = self._requests[scope, root, among] = list(map(LabelRequest, parts))
         return existing
 
-    def _ask(self, message: bytes, request: WantedLabels) -> int:
+    def _ask(self, message: bytes, request: LabelRequest) -> int:
         try:
             return self._engine.route(message, request)
         except NeedsConversion:

@@ -1,4 +1,4 @@
-"""All results of a message in one buffer: against those looked at one by one, those of batches, and unshared ones."""
+"""Deliveries as columns: against those looked at one by one, those of batches, and unshared ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -15,43 +15,34 @@ import pytest
 
 from tests.flwr_generator import NAMESPACES, QueryMaker
 from tests.flwr_generator import message as any_message
-from twigcast import Deliveries, Envelope, JoinedPayloads, Limits, SubscriptionSet
+from twigcast import Deliveries, Envelope, Limits, SubscriptionSet
 from twigcast.errors import QueryWarning
 from twigcast.lab.workload import PRESETS, bundled_dtd, flwr_queries
 
 Told = list[tuple[str, bytes | None]]
 
+SCHEMA = pa.schema(
+    [("key", pa.dictionary(pa.int32(), pa.string())), ("payload", pa.dictionary(pa.int32(), pa.large_binary()))]
+)
+
 
 def told_together(deliveries: Deliveries, *, again: bool = True) -> Told:
-    """Who gets what, by the buffer; ``None`` for the message itself."""
-    joined = deliveries.joined_payloads()
-    check_form(joined)
-    assert deliveries.numbers.readonly
-    assert deliveries.numbers.tolist() == [-1 if n is None else n for n in deliveries.payload_numbers]
+    """Who gets what, by the columns; ``None`` for the message itself."""
+    batch = deliveries.arrow()
+    batch.validate(full=True)
+    assert batch.schema == SCHEMA
+    assert len(batch) == len(deliveries)
+    assert batch.column("payload").indices.to_pylist() == deliveries.payload_indices
     if again:
-        assert list(map(bytes, joined)) == list(deliveries.payloads)
+        assert results_of(deliveries) == list(deliveries.payloads)
         assert told_together(deliveries, again=False) == told_one_by_one(deliveries)
-    numbers = zip(deliveries.keys, deliveries.numbers, strict=True)
-    return [(key, None if number < 0 else bytes(joined[number])) for key, number in numbers]
+    return list(zip(batch.column("key").to_pylist(), batch.column("payload").to_pylist(), strict=True))
 
 
-def check_form(joined: JoinedPayloads) -> None:
-    """It is a sequence, and its offsets are those of its data."""
-    assert (joined.data.format, joined.data.readonly) == ("B", True)
-    assert (joined.offsets.format, joined.offsets.itemsize, joined.offsets.readonly) == ("q", 8, True)
-    assert (joined.offsets[0], joined.offsets[-1], len(joined.offsets)) == (0, len(joined.data), len(joined) + 1)
-    parts = list(joined)
-    assert b"".join(parts) == joined.data
-    assert parts == [joined[number] for number in range(len(joined))] == joined[:]
-    assert joined[::-2] == parts[::-2]
-    # Slices count from the end as those of lists do; a number does not, since -1 is the message itself.
-    assert joined[-2:] == parts[-2:]
-    assert list(reversed(joined)) == parts[::-1]
-    for number in (-1, -len(joined) - 1):
-        with pytest.raises(IndexError, match="-1 stands for the message itself"):
-            joined[number]
-    with pytest.raises(IndexError, match=f"no result of the number {len(joined)}: there are"):
-        joined[len(joined)]
+def results_of(deliveries: Deliveries) -> list[bytes]:
+    """The different results, by index."""
+    results: list[bytes] = deliveries.arrow().column("payload").dictionary.to_pylist()
+    return results
 
 
 def told_one_by_one(deliveries: Deliveries) -> Told:
@@ -70,9 +61,9 @@ def check(subscriptions: SubscriptionSet, message: bytes) -> int:
     looked_at = subscriptions.deliver(message)
     assert told_one_by_one(looked_at) == expected
     assert told_together(looked_at) == expected
-    subscriptions.engine.share_results(False)
+    subscriptions._session.engine.share_results(False)
     unshared = subscriptions.deliver(message)
-    subscriptions.engine.share_results(True)
+    subscriptions._session.engine.share_results(True)
     assert told_one_by_one(unshared) == told_together(unshared) == expected
     return len(expected)
 
@@ -116,7 +107,7 @@ def test_so_they_are_with_namespaces_copied_markup_and_other_encodings(seed: int
         make = QueryMaker(chance)
         with no_doubts():
             subscriptions = SubscriptionSet(namespaces=NAMESPACES)
-            refused = subscriptions.add_many([(str(number), make.query().text) for number in range(40)])
+            refused = subscriptions.add_many([(str(number), make.query().text) for number in range(40)]).refused
             assert not refused
             subscriptions.add_many([(f"copy {number}", f"for $v in //*[{number}] return $v") for number in range(1, 9)])
         text = any_message(chance)
@@ -125,7 +116,7 @@ def test_so_they_are_with_namespaces_copied_markup_and_other_encodings(seed: int
             declared = f"<?xml version='1.0' encoding='{encoding}'?>{text}".encode(encoding)
             result, plain = subscriptions.deliver(declared), subscriptions.deliver(text)
             assert told_together(result) == told_by_batch(subscriptions, declared)
-            assert list(result.joined_payloads()) == list(plain.joined_payloads())
+            assert results_of(result) == results_of(plain)
     assert delivered > 100
 
 
@@ -133,16 +124,15 @@ def test_where_nothing_is_rewritten_there_are_none() -> None:
     subscriptions = SubscriptionSet([("a", "//i"), ("b", "for $i in //j return <r>{ $i }</r>")])
     for message in (b"<f><i/></f>", b"<f/>"):
         deliveries = subscriptions.deliver(message)
-        joined = deliveries.joined_payloads()
-        assert (len(joined), len(joined.data), list(joined.offsets)) == (0, 0, [0])
-        assert deliveries.numbers.tolist() == [-1] * len(deliveries)
+        assert results_of(deliveries) == list(deliveries.payloads) == []
+        assert deliveries.payload_indices == [None] * len(deliveries)
         check(subscriptions, message)
 
 
 def test_an_envelope_is_not_around_them() -> None:
     subscriptions = SubscriptionSet([("a", "for $i in //i return <r>{ $i }</r>")])
     deliveries = subscriptions.deliver(b"<f><i/></f>", envelope=Envelope("to"), message_id="7")
-    assert list(deliveries.joined_payloads()) == [b"<r><i/></r>"]
+    assert results_of(deliveries) == [b"<r><i/></r>"]
     assert deliveries[0].payload == b'<to message="7" key="a"><r><i/></r></to>'
 
 
@@ -163,7 +153,7 @@ def test_large_results_are_whole(count: int) -> None:
         ]
     )
     assert check(subscriptions, feed) == 6
-    assert len(subscriptions.deliver(feed).joined_payloads().data) > 2_000_000
+    assert sum(map(len, results_of(subscriptions.deliver(feed)))) > 2_000_000
 
 
 @pytest.mark.parametrize("bytes_max", [200, 2_000])
@@ -182,14 +172,14 @@ def test_what_is_over_a_limit_has_a_number_and_no_bytes(bytes_max: int, seed: in
     )
     message = f"<f>{items}</f>".encode()
     deliveries = subscriptions.deliver(message)
-    joined = deliveries.joined_payloads()
+    joined = results_of(deliveries)
     assert check(subscriptions, message) < len(texts) - 10
     assert deliveries.undecided
-    got = set(deliveries.numbers)
+    got = {index for index in deliveries.payload_indices if index is not None}
     assert len(got) < len(joined)
     assert all(0 < len(joined[number]) <= bytes_max for number in got)
     assert not any(joined[number] for number in set(range(len(joined))) - got)
-    assert deliveries.payloads.sizes() == list(map(len, joined))  # type: ignore[attr-defined]
+    assert joined == list(deliveries.payloads)
 
 
 @pytest.mark.parametrize(("order", "count"), [("", 1_100), ("order by $i/@k", 150)])
@@ -204,16 +194,17 @@ from twigcast import SubscriptionSet
 
 queries = [(str(n), f"for $i in /f/i {order} return <r n='{{n}}'>{{{{ $i/t }}}}</r>") for n in range({count})]
 deliveries = SubscriptionSet(queries).deliver("<f><i><t>" + "x" * 1_000_000 + "</t></i></f>")
-numbers = list(deliveries.numbers)
+indices = deliveries.payload_indices
+import pyarrow
 page = resource.getpagesize()
 held = int(Path("/proc/self/statm").read_text().split()[0]) * page
 limits = resource.getrlimit(resource.RLIMIT_AS)
 resource.setrlimit(resource.RLIMIT_AS, (held + 100_000_000, limits[1]))
 try:
-    deliveries.joined_payloads()
+    deliveries.arrow()
 except MemoryError as error:
     print(error)
-print(len(deliveries.payloads[numbers[7]]))
+print(len(deliveries.payloads[indices[7]]))
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
@@ -255,20 +246,21 @@ def test_memory_is_not_used_again_as_long_as_anything_looks_at_it(seed: int) -> 
     subscriptions = SubscriptionSet(
         [(str(n), f"for $i in /f/i where $i/@n = {n} return <r>{{ $i }}</r>") for n in range(20)]
     )
-    kept: list[tuple[Sequence[memoryview], list[bytes]]] = []
+    kept: list[tuple[pa.Array, list[bytes]]] = []
     for _ in range(300):
         items = [f"<i n='{chance.randrange(20)}'>{'x' * chance.choice((3, 50, 3_000))}</i>" for _ in range(20)]
         message = f"<f>{''.join(items)}</f>"
         expected = list(subscriptions.deliver(message).payloads)
-        joined = subscriptions.deliver(message).joined_payloads()
-        # Views of single results, or all.
-        kept.append((chance.choice((joined, list(joined))), expected))
-        del joined
+        results = subscriptions.deliver(message).arrow().column("payload").dictionary
+        # All results, or the last ones.
+        start = chance.choice((0, len(results) // 2))
+        kept.append((results[start:], expected[start:]))
+        del results
         if chance.random() < 0.5:
             kept.pop(chance.randrange(len(kept)))
     assert len(kept) > 20
-    for joined_, expected in kept:
-        assert list(joined_) == expected
+    for results, expected in kept:
+        assert results.to_pylist() == expected
 
 
 def test_threads_may_ask_one_answer_for_everything_at_the_same_time(seed: int) -> None:
