@@ -11,10 +11,10 @@ from typing import Any, Final
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
-from twigcast.broker.overlay.registry.client import NoAnswer, NoRegistry
+from twigcast.broker.overlay.registry.client import LocalBroker, NoAnswer, NoRegistry
 from twigcast.broker.overlay.registry.codec import ChangedReply, Command, read, write
 from twigcast.broker.overlay.registry.ledger import Ledger, keep
-from twigcast.broker.overlay.registry.registrar import LocalBroker, Registrar, RegistryReport
+from twigcast.broker.overlay.registry.registrar import Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
 from twigcast.broker.service import BrokerInterface

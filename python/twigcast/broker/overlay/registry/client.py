@@ -6,11 +6,13 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from twigcast.broker.errors import BrokerError
 from twigcast.broker.overlay.registry.codec import Command, LeaderHint, RegistryReply, RegistryRequest, read, write
 from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.description import Description
 
 PATIENCE_SECONDS: Final = 10.0
@@ -31,27 +33,33 @@ class NoAnswer(NoRegistry):
     """A request to the registry got no answer in time."""
 
 
+@dataclass(frozen=True, slots=True)
+class LocalBroker:
+    """This broker, as the parts of the registry use it."""
+
+    name: str
+    identity: Address
+    brokers: Callable[[], Mapping[Address, Description]]
+    """Returns the brokers that can be reached, with this one."""
+    send: Callable[[Address, bytes], None]
+    """Sends a message to the service of a broker, which may be this one."""
+    on_source: Callable[[SourceEntry], None]
+    """Receives new and changed entries of the catalogue."""
+    report_fault: Callable[[str, str, str], None]
+    """Reports a fault by kind, broker and reason."""
+
+
 class RegistryClient:
     """The client of the registry at one broker; lives in the overlay's thread.
 
     Args:
-        identity: Number of this broker.
+        here: The broker.
         holders: Returns the names of the holders of the registry.
-        brokers: Returns the brokers that can be reached.
-        send: Sends a message to the service of a broker.
     """
 
-    def __init__(
-        self,
-        identity: Address,
-        holders: Callable[[], tuple[str, ...]],
-        brokers: Callable[[], Mapping[Address, Description]],
-        send: Callable[[Address, bytes], None],
-    ) -> None:
-        self._identity = identity
+    def __init__(self, here: LocalBroker, holders: Callable[[], tuple[str, ...]]) -> None:
+        self._here = here
         self._holders = holders
-        self._brokers = brokers
-        self._send = send
         self._leader: str | None = None
         self._waiting: dict[str, asyncio.Future[RegistryReply | LeaderHint]] = {}
         self._requests = itertools.count()
@@ -76,7 +84,7 @@ class RegistryClient:
         if not self._holders():
             raise NoRegistry("no broker of this overlay holds its registry: name some with 'overlay_registry'")
         request = RegistryRequest(
-            f"{self._identity}.{self._started}.{next(self._requests)}", write(command).decode(), is_question
+            f"{self._here.identity}.{self._started}.{next(self._requests)}", write(command).decode(), is_question
         )
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -101,20 +109,20 @@ class RegistryClient:
 
     def _next(self, turn: int) -> str | None:
         """Returns the holder to ask: the leader if it is known, otherwise each in turn."""
-        reached = {one.name for one in self._brokers().values()}
+        reached = {one.name for one in self._here.brokers().values()}
         if self._leader in reached:
             return self._leader
         names = [name for name in self._holders() if name in reached]
         return names[turn % len(names)] if names else None
 
     async def _ask_one(self, name: str, request: RegistryRequest) -> RegistryReply | LeaderHint | None:
-        address = next((identity for identity, one in self._brokers().items() if one.name == name), None)
+        address = next((identity for identity, one in self._here.brokers().items() if one.name == name), None)
         if address is None:
             return None
         waiting: asyncio.Future[RegistryReply | LeaderHint] = asyncio.get_running_loop().create_future()
         self._waiting[request.request] = waiting
         try:
-            self._send(address, write(request))
+            self._here.send(address, write(request))
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await waiting
         except TimeoutError:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.broker.overlay.registry.client import RegistryClient
+from twigcast.broker.overlay.registry.client import LocalBroker, RegistryClient
 from twigcast.broker.overlay.registry.codec import Command, LeaderHint, RegistryReply, RegistryRequest, TextError, read
 from twigcast.broker.overlay.registry.ledger import Ledger
 from twigcast.broker.overlay.registry.replica import RegistryReplica
 from twigcast.overlay.core import Address
-from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.catalogue import Placement, Registry
-from twigcast.overlay.onyx.registry.description import Description
 
 logger = logging.getLogger(__name__)
 
@@ -36,22 +33,6 @@ class RegistryReport:
     """Entries of the log that this broker has carried out."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalBroker:
-    """The broker of a registrar."""
-
-    name: str
-    identity: Address
-    brokers: Callable[[], Mapping[Address, Description]]
-    """Returns the brokers that can be reached, with this one."""
-    send: Callable[[Address, bytes], None]
-    """Sends a message to the service of a broker."""
-    on_source: Callable[[SourceEntry], None]
-    """Receives new and changed entries of the catalogue."""
-    report_fault: Callable[[str, str, str], None]
-    """Reports a fault by kind, broker and reason."""
-
-
 class Registrar:
     """The client and, at a holder, the replica of one broker; lives in the overlay's thread.
 
@@ -67,23 +48,10 @@ class Registrar:
     ) -> None:
         self._here = here
         self._configured = configured
-        self._client = RegistryClient(here.identity, self.holders, here.brokers, self._send)
+        self._client = RegistryClient(here, self.holders)
         self._last_holders: tuple[str, ...] = ()
         self._differing: set[tuple[str, ...]] = set()
-        self._loop = asyncio.get_running_loop()
-        self._replica: RegistryReplica | None = None
-        if ledger is not None:
-            self._replica = RegistryReplica(
-                here.name,
-                here.identity,
-                configured,
-                ledger,
-                Registry(placement),
-                brokers=here.brokers,
-                send=self._send,
-                on_source=here.on_source,
-                report_fault=here.report_fault,
-            )
+        self._replica = None if ledger is None else RegistryReplica(here, configured, ledger, Registry(placement))
 
     async def run(self) -> None:
         """Runs the registrar until cancelled."""
@@ -133,12 +101,6 @@ class Registrar:
     def _named(self) -> set[tuple[str, ...]]:
         """Returns the sets of holders that brokers name which count themselves among them."""
         return {one.holders for one in self._here.brokers().values() if one.name in one.holders}
-
-    def _send(self, target: Address, content: bytes) -> None:
-        if target == self._here.identity:
-            self._loop.call_soon(self.on_message, target, content)
-        else:
-            self._here.send(target, content)
 
     async def _maintain(self) -> None:
         """Registers brokers, and reports if they do not name the same holders."""

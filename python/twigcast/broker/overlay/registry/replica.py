@@ -11,10 +11,11 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Final
 
+from twigcast.broker.overlay.registry.client import LocalBroker
 from twigcast.broker.overlay.registry.codec import (
     ChangedReply,
     LeaderHint,
@@ -28,9 +29,7 @@ from twigcast.broker.overlay.registry.codec import (
 )
 from twigcast.broker.overlay.registry.ledger import Ledger
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.catalogue import AddBroker, RegisterProfile, Registry
-from twigcast.overlay.onyx.registry.description import Description
 from twigcast.overlay.onyx.registry.raft import ENTRIES_MAX, RaftNode
 from twigcast.overlay.onyx.registry.raft_log import Applied, NotLeading, RequestApplied, Restored
 
@@ -75,38 +74,17 @@ class RegistryReplica:
     """A holder of the registry; lives in the overlay's thread.
 
     Args:
-        name: Name of this broker.
-        identity: Number of this broker.
+        here: The broker.
         holders: Names of all holders, with this one.
         ledger: The persistent state.
         registry: The registry in its first state.
-        brokers: Returns the brokers that can be reached, with this one.
-        send: Sends a message to the service of a broker.
-        on_source: Receives new and changed entries of the catalogue.
-        report_fault: Reports a fault by kind, broker and reason.
     """
 
-    def __init__(
-        self,
-        name: str,
-        identity: Address,
-        holders: tuple[str, ...],
-        ledger: Ledger,
-        registry: Registry,
-        *,
-        brokers: Callable[[], Mapping[Address, Description]],
-        send: Callable[[Address, bytes], None],
-        on_source: Callable[[SourceEntry], None],
-        report_fault: Callable[[str, str, str], None],
-    ) -> None:
+    def __init__(self, here: LocalBroker, holders: tuple[str, ...], ledger: Ledger, registry: Registry) -> None:
         self.registry = registry
-        self._identity = identity
+        self._here = here
         self._names = {member(one): one for one in holders}
         self._ledger = ledger
-        self._brokers = brokers
-        self._send = send
-        self._on_source = on_source
-        self._report_fault = report_fault
         self._strangers: set[Address] = set()
         self._origins: dict[str, set[Address]] = {}
         self._offered: dict[Address, AddBroker] = {}
@@ -114,7 +92,7 @@ class RegistryReplica:
         self._steps: asyncio.Queue[Callable[[], Effects | None]] = asyncio.Queue()
         self._counter = 0
         self._node = RaftNode(
-            member(name),
+            member(here.name),
             sorted(self._names),
             _Machine(registry),
             ledger.durable,
@@ -190,12 +168,12 @@ class RegistryReplica:
         self._offered = {
             identity: offer for identity, offer in self._offered.items() if existing.get(identity) != offer
         }
-        for identity, description in self._brokers().items():
+        for identity, description in self._here.brokers().items():
             offer = AddBroker(identity, description.location, description.capacity or _CAPACITY_UNKNOWN)
             if existing.get(identity) != offer and self._offered.get(identity) != offer:
                 self._offered[identity] = offer
                 self._counter += 1
-                self._node.request(f"{self._identity}/{self._started}/{self._counter}", write(offer).decode())
+                self._node.request(f"{self._here.identity}/{self._started}/{self._counter}", write(offer).decode())
 
     def _answer_question(self, origin: Address, request: RegistryRequest) -> None:
         try:
@@ -205,7 +183,7 @@ class RegistryReplica:
             return
         if isinstance(profile, RegisterProfile):
             reply: Reply = self.registry.choose(profile)
-            self._send(origin, write(RegistryReply(request.request, write(reply).decode())))
+            self._here.send(origin, write(RegistryReply(request.request, write(reply).decode())))
 
     # Effects.
 
@@ -216,7 +194,7 @@ class RegistryReplica:
         for to, message in effects.sends:
             address = self._address_of(self._names[to])
             if address is not None:
-                self._send(address, write(message))
+                self._here.send(address, write(message))
         for item in effects.deliveries:
             self._deliver(item)
         if any(isinstance(item, Applied | Restored) for item in effects.deliveries):
@@ -228,17 +206,17 @@ class RegistryReplica:
     def _deliver(self, item: Any) -> None:
         if isinstance(item, RequestApplied):
             for origin in self._origins.pop(str(item.request), ()):
-                self._send(origin, write(RegistryReply(str(item.request), item.reply)))
+                self._here.send(origin, write(RegistryReply(str(item.request), item.reply)))
         elif isinstance(item, NotLeading):
             leader = None if item.leader is None else self._names.get(item.leader)
             for origin in self._origins.pop(str(item.request), ()):
-                self._send(origin, write(LeaderHint(str(item.request), leader)))
+                self._here.send(origin, write(LeaderHint(str(item.request), leader)))
 
     def _check_catalogue(self) -> None:
         for source in self.registry.catalogue.values():
             if self._described.get(source.name) != source.version:
                 self._described[source.name] = source.version
-                self._on_source(source)
+                self._here.on_source(source)
 
     # Identities of holders.
 
@@ -248,13 +226,13 @@ class RegistryReplica:
         for name, identity in members.items():
             if identity == origin:
                 return name if member(name) in self._names else None
-        description = self._brokers().get(origin)
-        if description is None or member(description.name) not in self._names or origin == self._identity:
+        description = self._here.brokers().get(origin)
+        if description is None or member(description.name) not in self._names or origin == self._here.identity:
             return None
         if description.name in members:
             if origin not in self._strangers:
                 self._strangers.add(origin)
-                self._report_fault(
+                self._here.report_fault(
                     "registry",
                     description.name,
                     f"{description.name} held a part of the registry, and has come back with another store: it is "
@@ -270,5 +248,5 @@ class RegistryReplica:
         result = self._ledger.members.get(name)
         if result is not None:
             return result
-        named = [identity for identity, one in self._brokers().items() if one.name == name]
+        named = [identity for identity, one in self._here.brokers().items() if one.name == name]
         return named[0] if len(named) == 1 else None

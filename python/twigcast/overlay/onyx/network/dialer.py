@@ -12,10 +12,10 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.errors import CertificateError, FrameError, NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError, PeerRefused
 from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
-from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.packets import frame, packet
 from twigcast.overlay.onyx.network.reports import DialReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.streams import PATH, DialedStream, options, same
@@ -144,23 +144,22 @@ class Dialer:
 
     async def _greet(self, stream: DialedStream) -> Greeting:
         await stream.write(packet([frame(self._links.greeting())]))
-        data = await stream.read()
-        if data is None:
-            raise ConnectionError("it ended the call without an answer")
         try:
-            answers = read_packet(data)
-        except FrameError as error:
-            refusal = PeerRefused(FRAME, f"its greeting is no packet: {error.reason}")
-            self._links.refused(str(self.target), refusal)
-            raise refusal from None
-        if len(answers) == 1 and isinstance(answers[0], GoAway):
-            refusal = PeerRefused(answers[0].kind, answers[0].reason)
-            if refusal.reason != self._reason:
-                self._links.refused(str(self.target), refusal, by_them=True)
-            raise refusal
-        if len(answers) != 1 or not isinstance(answers[0], Greeting):
-            raise PeerRefused(FRAME, "it does not greet")
-        return answers[0]
+            answer = await stream.read_message()
+        except PeerRefused as error:
+            self._links.refused(str(self.target), error)
+            raise
+        match answer:
+            case None:
+                raise ConnectionError("it ended the call without an answer")
+            case GoAway(kind, reason):
+                refusal = PeerRefused(kind, reason)
+                if reason != self._reason:
+                    self._links.refused(str(self.target), refusal, by_them=True)
+                raise refusal
+            case Greeting():
+                return answer
+        raise PeerRefused(FRAME, "it does not greet")
 
     async def _accept(self, stream: DialedStream, peer: Greeting, proven: frozenset[str] | None) -> None:
         """Answers the greeting of the broker."""

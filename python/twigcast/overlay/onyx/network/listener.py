@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.errors import FrameError, NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.errors import NetworkError, PeerRefused
 from twigcast.overlay.onyx.network.greeting import FRAME, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
-from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.packets import frame, packet
 from twigcast.overlay.onyx.network.streams import METHOD, SERVICE, AnsweredStream, options, same, security_of
 from twigcast.overlay.onyx.network.tls import Certificates, proven_names
 
@@ -100,7 +100,7 @@ class Listener:
         """Answers a greeting. Returns whether the other side accepts."""
         self._links.admit(peer, dialed=False, proven=proven)
         await stream.write(packet([frame(self._links.greeting())]))
-        answer = await _only(stream)
+        answer = await stream.read_message()
         if isinstance(answer, GoAway):
             self._links.refused(peer.name, PeerRefused(answer.kind, answer.reason), by_them=True)
             return False
@@ -114,24 +114,10 @@ class Listener:
 
 async def _greeting(stream: AnsweredStream) -> Greeting | None:
     """Returns the greeting of the broker that dials, or `None` if it has gone."""
-    first = await _only(stream)
+    first = await stream.read_message()
     if first is not None and not isinstance(first, Greeting):
         raise PeerRefused(FRAME, f"it begins with {type(first).__name__} in place of a greeting")
     return first
-
-
-async def _only(stream: AnsweredStream) -> Any:
-    """Returns the only message of the next packet, or `None` at the end of the stream."""
-    data = await stream.read()
-    if data is None:
-        return None
-    try:
-        messages = read_packet(data)
-    except FrameError as error:
-        raise PeerRefused(FRAME, f"it sends what is no packet: {error.reason}") from None
-    if len(messages) != 1:
-        raise PeerRefused(FRAME, f"it sends {len(messages)} messages where one was to come")
-    return messages[0]
 
 
 def _where(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:

@@ -7,13 +7,17 @@ generated, and a packet is not copied into another object.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from twigcast._core import PACKET_BYTES_MAX
+from twigcast.overlay.onyx.network.errors import FrameError, PeerRefused
+from twigcast.overlay.onyx.network.greeting import FRAME
+from twigcast.overlay.onyx.network.packets import read_packet
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 
 SERVICE: Final = "twigcast.onyx.Overlay"
@@ -49,59 +53,62 @@ def options(settings: NetworkSettings) -> list[tuple[str, Any]]:
     ]
 
 
-class DialedStream:
-    """The stream of the side that dialed."""
+class AnsweredStream:
+    """A gRPC stream of the side that was dialed."""
 
-    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes] | grpc.aio.ServicerContext[bytes, bytes]) -> None:
         self._call = call
 
     async def read(self) -> bytes | None:
         """Returns the next packet, or `None` at the end of the stream."""
-        try:
+        with _connection_errors():
             data: object = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise ConnectionError(error_text(error)) from None
-        except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
         return data if isinstance(data, bytes) else None
+
+    async def read_message(self) -> Any:
+        """Returns the only message of the next packet, or `None` at the end of the stream.
+
+        Raises:
+            PeerRefused: The packet is invalid, or holds several messages.
+        """
+        data = await self.read()
+        if data is None:
+            return None
+        try:
+            messages = read_packet(data)
+        except FrameError as error:
+            raise PeerRefused(FRAME, f"it sends what is no packet: {error.reason}") from None
+        if len(messages) != 1:
+            raise PeerRefused(FRAME, f"it sends {len(messages)} messages where one was to come")
+        return messages[0]
 
     async def write(self, data: bytes) -> None:
         """Sends a packet; waits until the other side takes it."""
-        try:
+        with _connection_errors():
             await self._call.write(data)
-        except grpc.aio.AioRpcError as error:
-            raise ConnectionError(error_text(error)) from None
-        except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
+
+    def cancel(self) -> None:
+        """Does nothing: the call ends with its handler."""
+
+
+class DialedStream(AnsweredStream):
+    """A gRPC stream of the side that dialed."""
+
+    _call: grpc.aio.StreamStreamCall[bytes, bytes]
 
     def cancel(self) -> None:
         """Ends the call."""
         self._call.cancel()
 
 
-class AnsweredStream:
-    """The stream of the side that was dialed."""
-
-    def __init__(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        self._context = context
-
-    async def read(self) -> bytes | None:
-        """Returns the next packet, or `None` at the end of the stream."""
-        try:
-            data: object = await self._context.read()
-        except grpc.aio.BaseError as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
-        return data if isinstance(data, bytes) else None
-
-    async def write(self, data: bytes) -> None:
-        """Sends a packet; waits until the other side takes it."""
-        try:
-            await self._context.write(data)
-        except grpc.aio.BaseError as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
-
-    def cancel(self) -> None:
-        """Does nothing: the call ends with its handler."""
+@contextmanager
+def _connection_errors() -> Iterator[None]:
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise ConnectionError(error_text(error)) from None
+    except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
+        raise ConnectionError(str(error) or "the call has ended") from None
 
 
 def error_text(error: grpc.aio.AioRpcError) -> str:
