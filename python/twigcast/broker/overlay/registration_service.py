@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
 from twigcast.broker.overlay.registry.client import LocalBroker, NoAnswer, NoRegistry
 from twigcast.broker.overlay.registry.codec import ChangedReply, Command, read, write
-from twigcast.broker.overlay.registry.ledger import Ledger, keep
+from twigcast.broker.overlay.registry.ledger import Ledger, Records
 from twigcast.broker.overlay.registry.registrar import Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
@@ -50,22 +49,6 @@ class BrokerChoice:
     """The broker that takes over if the first is removed; ``None``: there is no other."""
 
 
-class _Records:
-    """The records of the registry in the broker's store."""
-
-    def __init__(self, broker: BrokerInterface) -> None:
-        self._broker = broker
-        self._hub_loop = asyncio.get_running_loop()
-
-    def load(self, kind: str) -> dict[str, bytes]:
-        return self._broker.store.overlay_records(kind)
-
-    async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
-        names = tuple(gone)
-        work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, names))
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
-
-
 class RegistrationService:
     """The registration service of a broker. It is called in the main event loop, and works in the overlay's thread.
 
@@ -80,7 +63,7 @@ class RegistrationService:
     def __init__(
         self, broker: BrokerInterface, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
     ) -> None:
-        self._records = _Records(broker)
+        self._records = Records(broker)
         self._thread = thread
         self._settings = settings
         self._name = name
@@ -154,7 +137,7 @@ class RegistrationService:
         fresh = dict(self._fresh)
         # Names are hashed: they may be longer than a key of the store, and hold any character.
         put = {owner_of(name): write(source) for name, source in fresh.items()}
-        await keep(self._records.save, _SOURCES, put, ())
+        await self._records.save(_SOURCES, put)
         for name, source in fresh.items():
             if self._fresh.get(name) is source:
                 del self._fresh[name]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import orjson
 
 from twigcast.broker.errors import StoreUnavailable
+from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot, PersistentState
 
@@ -22,18 +23,34 @@ _SNAPSHOT: Final = "snapshot"
 _RETRY_SECONDS: Final = 0.5
 
 
-class Records(Protocol):
-    """A store of records by kind and name."""
+class Records:
+    """The records of the overlay in the broker's store, by kind and name. It is made in the main event loop."""
+
+    def __init__(self, broker: BrokerInterface) -> None:
+        self._broker = broker
+        self._hub_loop = asyncio.get_running_loop()
 
     def load(self, kind: str) -> dict[str, bytes]:
         """Returns all records of a kind, in the order of their names. Blocks."""
+        return self._broker.store.overlay_records(kind)
 
-    def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> Awaitable[None]:
-        """Writes some records and removes others, in one transaction.
-
-        Raises:
-            StoreUnavailable: The store does not answer.
-        """
+    async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str] = ()) -> None:
+        """Writes and removes records in one transaction, and repeats this while the store is unavailable."""
+        names = tuple(gone)
+        if not put and not names:
+            return
+        has_waited = False
+        while True:
+            work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, names))
+            try:
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
+            except StoreUnavailable as error:
+                level = logging.DEBUG if has_waited else logging.WARNING
+                logger.log(level, "the registry waits for the store: %s", error)
+                has_waited = True
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
 
 
 class Ledger:
@@ -56,7 +73,7 @@ class Ledger:
 
     async def keep(self) -> None:
         """Writes what has changed, and repeats this while the store is unavailable."""
-        await self._keep(_STATE, self._state(), ())
+        await self._records.save(_STATE, self._state())
         durable, kept = self.durable, self._kept_log
         last = durable.log[-1] if durable.log else None
         # If the last entries are equal, so are all before: entries inside the log never change.
@@ -66,7 +83,7 @@ class Ledger:
         put = {_name(index): orjson.dumps(tuple(entry)) for index, entry in now.items() if kept.get(index) is not entry}
         if durable.snapshot is not self._kept_snapshot:
             put[_SNAPSHOT] = orjson.dumps((durable.base, durable.base_term, *durable.snapshot))
-        await self._keep(_LOG, put, [_name(index) for index in kept if index not in now])
+        await self._records.save(_LOG, put, [_name(index) for index in kept if index not in now])
         self._kept_log, self._kept_snapshot = now, durable.snapshot
 
     def _entries(self) -> dict[int, LogEntry]:
@@ -81,30 +98,6 @@ class Ledger:
         if self.members != self._kept_members:
             put["members"], self._kept_members = orjson.dumps(self.members), dict(self.members)
         return put
-
-    async def _keep(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
-        await keep(self._records.save, kind, put, gone)
-
-
-async def keep(
-    save: Callable[[str, Mapping[str, bytes], Iterable[str]], Awaitable[None]],
-    kind: str,
-    put: Mapping[str, bytes],
-    gone: Iterable[str],
-) -> None:
-    """Saves records, and repeats this while the store is unavailable."""
-    if not put and not gone:
-        return
-    has_waited = False
-    while True:
-        try:
-            await save(kind, put, gone)
-        except StoreUnavailable as error:
-            logger.log(logging.DEBUG if has_waited else logging.WARNING, "the registry waits for the store: %s", error)
-            has_waited = True
-            await asyncio.sleep(_RETRY_SECONDS)
-        else:
-            return
 
 
 def _name(index: int) -> str:
