@@ -217,7 +217,7 @@ def test_a_broker_that_was_gone_may_come_back(new_store: NewStore) -> None:
     async def work() -> None:
         stores = {"a": new_store("a"), "d": new_store("d")}
         async with broker(stores["a"], "a", holders=("a",)) as a:
-            holder = a.overlay.registering._registrar._holder
+            holder = a.overlay.registering._registrar._replica
             assert holder is not None
             for _ in range(2):
                 async with broker(stores["d"], "d", a.target):
