@@ -126,7 +126,10 @@ impl QueryIndex {
     pub fn access_bytes(&self) -> usize {
         let tables = [&self.main, &self.recent].into_iter().flat_map(|paths| paths.access_tables.values());
         let entries = self.accesses.slots().flatten().map(|access| size_of_val(&*access.entries));
-        tables.map(|table| table.bytes()).sum::<usize>() + entries.sum::<usize>() + self.accesses.bytes() + self.shared.bytes()
+        tables.map(|table| table.bytes()).sum::<usize>()
+            + entries.sum::<usize>()
+            + self.accesses.bytes()
+            + self.shared.bytes()
     }
 }
 
