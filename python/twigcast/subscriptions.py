@@ -55,6 +55,11 @@ class EngineStatistics:
     triggers: int
     crowded_states: int
     """States whose triggers are looked up in a table."""
+    accesses: int
+    """Queries that values lead to, counted by path."""
+    access_bytes: int
+    conditions: int
+    """Different conditions that these verify."""
     evaluated_always: int
     """Queries that are evaluated on each message."""
     condition_bytes: int
