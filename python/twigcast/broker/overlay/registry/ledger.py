@@ -9,8 +9,8 @@ from typing import Final
 
 import orjson
 
-from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.broker import Broker
+from twigcast.broker.errors import StoreUnavailable
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot, PersistentState
 
