@@ -6,7 +6,6 @@ A :class:`SubscriptionSet` keeps its settings and an engine session, and nothing
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,6 +55,11 @@ class EngineStatistics:
     triggers: int
     crowded_states: int
     """States whose triggers are looked up in a table."""
+    accesses: int
+    """Queries that values lead to, counted by path."""
+    access_bytes: int
+    conditions: int
+    """Different conditions that these verify."""
     evaluated_always: int
     """Queries that are evaluated on each message."""
     condition_bytes: int
@@ -387,6 +391,8 @@ class SubscriptionSet:
         return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self.limits)
 
     def _snapshot(self) -> bytes:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
             path = Path(folder, "snapshot")
             self.save(path)
@@ -406,6 +412,8 @@ def _checked(namespaces: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, limits: Limits) -> SubscriptionSet:
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
         path = Path(folder, "snapshot")
         try:

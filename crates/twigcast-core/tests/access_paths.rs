@@ -25,7 +25,8 @@ impl Random {
 }
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-const TEXTS: [&str; 14] = ["", "1", "2", "3.5", "-1", " 2 ", "02", "abc", "abd", "ab", "b", "x abc y", "ABC", "caf\u{e9}"];
+const TEXTS: [&str; 14] =
+    ["", "1", "2", "3.5", "-1", " 2 ", "02", "abc", "abd", "ab", "b", "x abc y", "ABC", "caf\u{e9}"];
 const PARTS: [&str; 9] = ["a", "ab", "abc", "b", "c", "x ", "1", "\u{e9}", "zz"];
 
 fn element(random: &mut Random, depth: usize, out: &mut String) {
@@ -72,7 +73,9 @@ fn operand(random: &mut Random, depth: usize) -> String {
         8 => format!("{}/{}", random.one(&NAMES), random.one(&["a", "b", "@x", "text()", "*"])),
         9 => format!(".//{}", random.one(&NAMES)),
         10 => format!("{}[{}]/{}", random.one(&NAMES), condition(random, depth + 2), random.one(&["b", "@x", "."])),
-        _ => random.one(&["..", "../@x", "ancestor::*/@y", "following-sibling::b", "*[1]", "b[last()]", "/a/@x", "@*"]).into(),
+        _ => random
+            .one(&["..", "../@x", "ancestor::*/@y", "following-sibling::b", "*[1]", "b[last()]", "/a/@x", "@*"])
+            .into(),
     }
 }
 
@@ -88,7 +91,9 @@ fn function(random: &mut Random, depth: usize) -> String {
         6 => format!("number({of})"),
         7 => format!("sum({of})"),
         8 => format!("concat({of}, 'c')"),
-        _ => random.one(&["local-name()", "name(..)", "string()", "count(ancestor::*)", "number(translate(@x, 'ab', '12'))"]).into(),
+        _ => random
+            .one(&["local-name()", "name(..)", "string()", "count(ancestor::*)", "number(translate(@x, 'ab', '12'))"])
+            .into(),
     }
 }
 
@@ -143,7 +148,9 @@ fn query(random: &mut Random) -> String {
         4 => format!("count({}) > {}", path(random), random.below(3)),
         5 => format!("{} and not({})", path(random), path(random)),
         6 => format!("normalize-space({}) = {}", path(random), constant(random)),
-        7 => random.one(&["//@x = 'abc'", "//text() = '2'", "//text()[contains(., 'ab')]", "//@x[. > 1]", "/a = /a/b"]).into(),
+        7 => random
+            .one(&["//@x = 'abc'", "//text() = '2'", "//text()[contains(., 'ab')]", "//@x[. > 1]", "/a = /a/b"])
+            .into(),
         _ => path(random),
     }
 }
@@ -166,7 +173,9 @@ impl Oracle {
     fn matching(&self, texts: impl Iterator<Item = String>, source: &str) -> BTreeSet<String> {
         let mut document = Document::default();
         let limits = Limits::default();
-        Scanner::new().scan(source.as_bytes(), &self.vocabulary, &limits, RecordOptions::ALL, &mut document).expect(source);
+        Scanner::new()
+            .scan(source.as_bytes(), &self.vocabulary, &limits, RecordOptions::ALL, &mut document)
+            .expect(source);
         let message = Message { source: source.as_bytes(), document: &document };
         let evaluator = Evaluator::new(message, &self.vocabulary, &[]);
         texts.filter(|text| evaluator.boolean(&self.exprs[text], Context::DOCUMENT).expect(text)).collect()

@@ -87,7 +87,8 @@ impl Substrings {
             match automaton {
                 Some(automaton) => {
                     let matches = automaton.find_overlapping_iter(value);
-                    tests.extend(matches.map(|part| tier.tests[part.pattern().as_usize()]).filter(|&test| test != GONE));
+                    tests
+                        .extend(matches.map(|part| tier.tests[part.pattern().as_usize()]).filter(|&test| test != GONE));
                 }
                 None => tests.extend(tier.tests.iter().filter(|&&test| test != GONE && value.contains(part(test)))),
             }

@@ -234,7 +234,8 @@ impl AccessTable {
     pub fn for_each_of(&self, operand: &TableOperand, conditions: &ConditionTable, mut visit: impl FnMut(AccessEntry)) {
         operand.ranges.for_each(&mut visit);
         for (test, list) in &self.lists {
-            let is_its = matches!(conditions.condition(*test), Some(SharedCondition::Test(of, _)) if *of == operand.operand);
+            let is_its =
+                matches!(conditions.condition(*test), Some(SharedCondition::Test(of, _)) if *of == operand.operand);
             if is_its {
                 list.as_slice().iter().copied().for_each(&mut visit);
             }

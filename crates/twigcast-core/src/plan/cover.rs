@@ -11,8 +11,8 @@ use std::rc::Rc;
 use super::condition::{StaticValue, necessary_paths, value_without_nodes};
 use super::formula::{Formula, PathPattern, PatternStep};
 use super::operand::{Relation, ValueTest};
-use super::residual::{ChainStep, Condition, Residuals, all, condition_of};
 use super::path::on_some_element;
+use super::residual::{ChainStep, Condition, Residuals, all, condition_of};
 use super::{Access, Action, Frequencies, LinearStep, Route, is_double_slash};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
@@ -222,13 +222,7 @@ impl<'f> Covers<'f> {
     }
 
     /// Appends the elements of a path up to one of them, with all conditions but one of that.
-    fn append_chain(
-        &self,
-        chain: &mut Vec<ChainStep>,
-        pattern: &PathPattern<'_>,
-        end: usize,
-        picked: Option<usize>,
-    ) {
+    fn append_chain(&self, chain: &mut Vec<ChainStep>, pattern: &PathPattern<'_>, end: usize, picked: Option<usize>) {
         for (index, element) in pattern.elements[..=end].iter().enumerate() {
             let left_out = picked.filter(|_| index == end);
             let mut conditions = self.all_but(&element.conditions, left_out);
@@ -363,7 +357,9 @@ fn from_root(expr: &Expr) -> Option<Expr> {
             PathStart::Variable(_) => return None,
         }),
         Expr::Number(_) | Expr::Literal(_) => expr.clone(),
-        Expr::Call { function: Function::Lang | Function::Id | Function::Position | Function::Last, .. } => return None,
+        Expr::Call { function: Function::Lang | Function::Id | Function::Position | Function::Last, .. } => {
+            return None;
+        }
         Expr::Call { function: Function::True | Function::False, .. } => expr.clone(),
         Expr::Call { arguments, .. } if arguments.is_empty() => return None,
         Expr::Call { function, arguments } => Expr::Call { function: *function, arguments: list(arguments)? },

@@ -52,9 +52,7 @@ impl Residuals<'_> {
     /// The condition that a formula is.
     pub(super) fn of(self, formula: &Formula<'_>) -> Rc<Condition> {
         Rc::new(match formula {
-            Formula::Any(alternatives) => {
-                Condition::Any(alternatives.iter().map(|list| self.of_list(list)).collect())
-            }
+            Formula::Any(alternatives) => Condition::Any(alternatives.iter().map(|list| self.of_list(list)).collect()),
             Formula::Not(list) => Condition::Not(self.of_list(list)),
             Formula::Test(test) => Condition::Test(test.clone()),
             Formula::Path(pattern) => return self.of_path(pattern),

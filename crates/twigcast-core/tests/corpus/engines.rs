@@ -83,7 +83,7 @@ pub fn at_once(subscriptions: &[(String, &CaseQuery)], limits: Limits) -> Engine
     }
     for (context, pairs) in &by_context {
         let refused = engine.add_many(pairs, context, false);
-        assert!(refused.is_empty(), "{refused:?}");
+        assert!(refused.refused.is_empty(), "{refused:?}");
     }
     engine.compact();
     engine

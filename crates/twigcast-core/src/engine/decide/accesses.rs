@@ -3,10 +3,10 @@
 use super::{Decisions, MessageRun};
 use crate::access::conditions::NO_CONDITION;
 use crate::access::table::{AccessEntry, AccessTable, RangeIndex, TableOperand, WHOLE};
-use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
 use crate::eval::EvalError;
+use crate::ids::StateId;
 use crate::plan::NumberRange;
 
 impl MessageRun<'_, '_> {
@@ -43,7 +43,9 @@ impl MessageRun<'_, '_> {
         let mut tests = std::mem::take(&mut self.memo.tests);
         tests.clear();
         if wanted.texts > 0 {
-            tests.extend(self.values.texts(record).iter().filter_map(|text| shared.equality(operand, text)));
+            let equalities = self.equalities_of(record);
+            tests.extend_from_slice(self.values.tests(equalities));
+            tests.dedup();
         }
         if wanted.prefixes > 0 {
             self.values.texts(record).iter().for_each(|text| shared.append_prefixes(operand, text, &mut tests));
@@ -55,7 +57,7 @@ impl MessageRun<'_, '_> {
         }
         if wanted.substrings > 0 {
             match self.substrings_of(record) {
-                Ok(substrings) => tests.extend_from_slice(self.values.substrings(substrings)),
+                Ok(substrings) => tests.extend_from_slice(self.values.tests(substrings)),
                 Err(error) => {
                     self.memo.tests = tests;
                     return Err(error);
@@ -78,13 +80,7 @@ impl MessageRun<'_, '_> {
     }
 
     /// Decides what waits for numbers of a range.
-    fn decide_ranges(
-        &mut self,
-        decisions: &mut Decisions,
-        node: NodeId,
-        ranges: &RangeIndex,
-        sought: NumberRange,
-    ) {
+    fn decide_ranges(&mut self, decisions: &mut Decisions, node: NodeId, ranges: &RangeIndex, sought: NumberRange) {
         let mut entries = std::mem::take(&mut self.memo.entries);
         entries.clear();
         for (guard, index) in &ranges.guarded {
