@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -376,7 +375,6 @@ class TestStream:
 
         def spoil(text: str) -> None:
             if text.startswith("batch 0"):
-                time.sleep(0.01)
                 write_subscriptions(path, [Subscription("b", "//b["), Subscription("c", "//b")])
                 self.put(tmp_path / "in", 2)
 
