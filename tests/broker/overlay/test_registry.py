@@ -17,7 +17,7 @@ from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry import client, replica
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
 from twigcast.broker.overlay.registry.client import NoRegistry
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry import raft
@@ -26,7 +26,7 @@ HOLDERS = ("a", "b", "c")
 DTD = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY><!ATTLIST item n CDATA #REQUIRED>"
 
 
-def broker(store: SqlStore, name: str, *join: Any, port: int = 0, **more: Any) -> Any:
+def broker(store: Store, name: str, *join: Any, port: int = 0, **more: Any) -> Any:
     settings = {"url": f"http://{name}.example", "capacity": 1e6} | more
     if name in HOLDERS:
         settings.setdefault("holders", HOLDERS)
@@ -34,7 +34,7 @@ def broker(store: SqlStore, name: str, *join: Any, port: int = 0, **more: Any) -
 
 
 @contextlib.asynccontextmanager
-async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[str, Part]]:
+async def row(stores: dict[str, Store], *names: str) -> AsyncIterator[dict[str, Part]]:
     """Brokers in a row, each far from the others."""
     async with contextlib.AsyncExitStack() as stack:
         parts: dict[str, Part] = {}

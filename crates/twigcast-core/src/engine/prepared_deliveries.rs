@@ -119,7 +119,7 @@ impl PreparedDeliveries {
 
     fn deliver(&self) -> ExpandedDeliveries {
         let mut immediate = QueryResults::default();
-        let results = self.prepared().named(&mut immediate);
+        let results = ResultIds::of(&self.prepared(), &mut immediate);
         self.with_immediate(self.subscribed.deliver(immediate), results)
     }
 
@@ -128,7 +128,7 @@ impl PreparedDeliveries {
         let mut delivered = MessageDeliveries::default();
         let results = with_slot_order(|in_order| {
             in_order.begin(self.slot_bound(), self.immediate_count);
-            let results = self.prepared().named(in_order);
+            let results = ResultIds::of(&self.prepared(), in_order);
             in_order.put_all(&self.immediate.slots, &self.immediate.numbers);
             in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
             results

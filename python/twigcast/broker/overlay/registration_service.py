@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
@@ -16,7 +17,6 @@ from twigcast.broker.overlay.registry.ledger import Ledger, Records
 from twigcast.broker.overlay.registry.registrar import Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.network.driver import Driver
@@ -61,7 +61,7 @@ class RegistrationService:
     """
 
     def __init__(
-        self, broker: BrokerInterface, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
+        self, broker: Broker, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
     ) -> None:
         self._records = Records(broker)
         self._thread = thread
