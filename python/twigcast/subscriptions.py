@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,11 @@ class EngineStatistics:
     access_bytes: int
     conditions: int
     """Different conditions that these verify."""
+    accesses: int
+    """Conditions by which queries are looked up."""
+    access_bytes: int
+    conditions: int
+    """Different conditions of all queries."""
     evaluated_always: int
     """Queries that are evaluated on each message."""
     condition_bytes: int
@@ -233,7 +238,8 @@ class SubscriptionSet:
 
     def statistics(self) -> EngineStatistics:
         """Returns counts and sizes of the structures that the subscriptions share."""
-        return EngineStatistics(**self._session.engine.statistics())
+        counts = self._session.engine.statistics()
+        return EngineStatistics(**{field.name: counts[field.name] for field in fields(EngineStatistics)})
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
