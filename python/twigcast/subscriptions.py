@@ -60,11 +60,6 @@ class EngineStatistics:
     access_bytes: int
     conditions: int
     """Different conditions that these verify."""
-    accesses: int
-    """Conditions by which queries are looked up."""
-    access_bytes: int
-    conditions: int
-    """Different conditions of all queries."""
     evaluated_always: int
     """Queries that are evaluated on each message."""
     condition_bytes: int
