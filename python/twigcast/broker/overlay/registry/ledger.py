@@ -9,8 +9,8 @@ from typing import Final
 
 import orjson
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot, PersistentState
 
@@ -26,7 +26,7 @@ _RETRY_SECONDS: Final = 0.5
 class Records:
     """The records of the overlay in the broker's store, by kind and name. It is made in the main event loop."""
 
-    def __init__(self, broker: BrokerInterface) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._hub_loop = asyncio.get_running_loop()
 
