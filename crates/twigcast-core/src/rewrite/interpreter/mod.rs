@@ -21,7 +21,7 @@ use super::program::family::Interner;
 use super::program::instructions::{
     BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey, is_path,
 };
-use super::sharing::shared::{Shared, SharedBindings};
+use super::sharing::shared::{SharedBindings, SharedState};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Interpreter<'a> {
     pub(super) interner: &'a Interner,
     /// Whether anything is computed for several programs at once.
     pub(super) shares: bool,
-    pub(super) shared: Shared,
+    pub(super) shared: SharedState,
     /// What [`Instruction::Bindings`] is to write.
     pub(super) bindings: Option<SharedBindings>,
     /// Nodes that may still be looked at by evaluators other than `evaluator`.
@@ -80,7 +80,7 @@ impl<'a> Interpreter<'a> {
             interner,
             shares: true,
             bindings: None,
-            shared: Shared::new(shared_bytes_max(message, limits), interner.path_bound()),
+            shared: SharedState::new(shared_bytes_max(message, limits), interner.path_bound()),
             visits_max,
             other_visits: 0,
             slots: Vec::new(),
@@ -173,9 +173,7 @@ impl<'a> Interpreter<'a> {
             Instruction::Value(BoundExpr::Node(variable, expr)) if is_path(expr) => self.write_path(*variable, expr),
             Instruction::Bindings { variable, result } => self.write_bindings(*variable, result),
             Instruction::Value(bound) => match self.value(bound)? {
-                Value::Nodes(nodes) => {
-                    nodes.into_iter().try_for_each(|node| self.markup.copy(&self.evaluator, node))
-                }
+                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| self.markup.copy(&self.evaluator, node)),
                 value => self.markup.push_value(&text_of(value)),
             },
         }
@@ -300,7 +298,7 @@ impl<'a> Interpreter<'a> {
             let variable = clause.variable.index();
             let value = self.value(&clause.value)?;
             match value {
-                Value::Nodes(nodes) if clause.each => {
+                Value::Nodes(nodes) if clause.is_for => {
                     for node in nodes {
                         self.slots[variable] = VariableValue::Node(node);
                         if self.all_pass(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
