@@ -7,8 +7,8 @@
 ``dialect``      ``xpath``, ``legacy`` or ``xquery``
 ===============  =====================================================================================
 
-Other columns are ignored. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). In place of
-a row that is not a subscription there is an error, and reading goes on.
+Other columns are ignored. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). In place
+of a row that is not a subscription there is an error, and reading goes on.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def _shortened(result: str) -> str:
 
 
 def _is_reported(near: Part, reported: list[str]) -> bool:
-    """Returns whether a hint is reported already, or one of the same kind about a namespace: names mostly share theirs."""
+    """Returns whether a hint is reported, or one of its kind about a namespace: names mostly share theirs."""
     existing = "` is there in " if near["kind"] == "namespace" else near["message"]
     return any(existing in line for line in reported)
 

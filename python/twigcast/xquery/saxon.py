@@ -6,18 +6,19 @@ import atexit
 import importlib.util
 import os
 import re
-import selectors
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from twigcast.errors import MissingExtra, QuerySyntaxError
 from twigcast.xquery.exchange import Reply, Request, prolog
 from twigcast.xquery.safety import refuse_unsafe
+
+if TYPE_CHECKING:
+    import subprocess
 
 SECONDS_MAX: Final = 10.0
 """The time that one query may take on one message."""
@@ -83,6 +84,8 @@ class Saxon:
             self._end()
 
     def _running(self) -> subprocess.Popen[bytes]:
+        import subprocess
+
         if self._process is None or self._process.poll() is not None:
             self._end()
             folders = [os.fspath(Path(__file__).parents[2]), *filter(None, sys.path)]
@@ -106,6 +109,8 @@ class Saxon:
 
     def _receive(self, process: subprocess.Popen[bytes], seconds_max: float) -> Reply:
         """Returns the next reply. If it does not come in time, ends the process and returns an error."""
+        import selectors
+
         assert process.stdout is not None
         output = process.stdout.fileno()
         deadline = time.monotonic() + seconds_max

@@ -83,7 +83,7 @@ class Evaluator:
 
 
 def is_static(reason: str) -> bool:
-    """Returns whether an error of Saxon is one of the query rather than of the message: ``XPST``, ``XQST`` and so on."""
+    """Returns whether an error of Saxon is about the query, not the message: ``XPST``, ``XQST`` and so on."""
     return any(code in reason for code in ("XPST", "XQST", "XTSE", "SXST"))
 
 

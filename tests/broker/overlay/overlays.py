@@ -15,13 +15,12 @@ from twigcast.broker.options import HubOptions
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
-from twigcast.broker.store.interface import Store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Target
 from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
-NewStore = Callable[[str], SqlStore]
+NewStore = Callable[[str], Store]
 """Opens a store by name; it is closed after the test."""
 
 QUICK = NetworkSettings(ping_seconds=0.1, pause_seconds_min=0.02, pause_seconds_max=0.1, refused_seconds=0.3)

@@ -13,7 +13,7 @@ from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import Part, part
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.wire.bodies import Bodies
@@ -25,7 +25,7 @@ COMES_AS = '<feed><item n="{}">a &lt; b</item></feed>'
 
 
 @pytest.fixture
-def stores(tmp_path: Path) -> Iterator[list[SqlStore]]:
+def stores(tmp_path: Path) -> Iterator[list[Store]]:
     """Three of them."""
     opened = [open_store(tmp_path / name) for name in "abc"]
     yield opened
@@ -62,9 +62,7 @@ async def received(one: Part, count: int) -> bool:
         ([["dictionary"], ["c=text", "dictionary"], ["dictionary"]], "dictionary", "text"),
     ],
 )
-def test_messages_get_through_in_any_form(
-    stores: list[SqlStore], forms: list[list[str]], first: str, second: str
-) -> None:
+def test_messages_get_through_in_any_form(stores: list[Store], forms: list[list[str]], first: str, second: str) -> None:
     async def work() -> None:
         async with (
             part(stores[0], "a", node_class=BrokerNode, forms=forms[0]) as a,
@@ -91,7 +89,7 @@ def test_messages_get_through_in_any_form(
     run(work())
 
 
-def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore]) -> None:
+def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[Store]) -> None:
     async def work() -> None:
         forms = ["dictionary"]
         async with (
@@ -119,7 +117,7 @@ def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore
 
 
 def test_a_dictionary_that_was_lost_breaks_the_link_and_nothing_else(
-    stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+    stores: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The receiver forgets the first that it is taught, as if the two had another idea of what was said."""
     learn = Exchange.learn
@@ -171,7 +169,7 @@ def _of_version_1(body: bytes) -> bytes:
 @pytest.mark.parametrize("damage", [_cut, _hostile, _hostile_attribute, _of_version_1])
 @pytest.mark.parametrize("form", ["stream", "dictionary", "stream+zstd"])
 def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
-    stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], form: str
+    stores: list[Store], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], form: str
 ) -> None:
     """Its first broker spoils it: frame and sum are right, what is in it is not."""
     restructured = Bodies._restructured
@@ -207,7 +205,7 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
 
 
 @pytest.mark.parametrize("form", ["text", "dictionary"])
-def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], form: str) -> None:
+def test_queries_in_xquery_get_what_comes_from_others(stores: list[Store], form: str) -> None:
     """They look at stored messages: these have to be stored although nobody else wants them."""
     pytest.importorskip("saxonche", reason="queries in XQuery need Saxon")
 
@@ -233,7 +231,7 @@ def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], fo
     run(work())
 
 
-def test_a_large_message_goes_over_a_slow_reader(stores: list[SqlStore]) -> None:
+def test_a_large_message_goes_over_a_slow_reader(stores: list[Store]) -> None:
     async def work() -> None:
         text = "<feed>{}</feed>".format("<item n='1'>some text</item>" * 60_000)
         async with (

@@ -15,7 +15,8 @@ from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, StoreUnavailable
 from twigcast.broker.model import SubscriptionState, Tenant
-from twigcast.broker.store.interface import Origin, Transaction
+from twigcast.broker.store.records import Origin
+from twigcast.broker.store.store import Transaction
 from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Span
 

@@ -15,7 +15,7 @@ from tests.broker.overlay.overlays import NewStore, Part, part, until
 from tests.overlay.onyx.protocol.reducing_histories import QUERIES, draw_batch, result
 from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.overlay.broker_node import BrokerNode
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 REDUCED = QUERIES[:8]
@@ -23,7 +23,7 @@ REDUCED = QUERIES[:8]
 
 
 def broker(
-    store: SqlStore, name: str, *join: Part, reduces: bool = True, forms: tuple[str, ...] = ("text",)
+    store: Store, name: str, *join: Part, reduces: bool = True, forms: tuple[str, ...] = ("text",)
 ) -> AbstractAsyncContextManager[Part]:
     targets = [one.target for one in join]
     return part(store, name, *targets, node_class=BrokerNode, forms=forms, more={"reduces": reduces})

@@ -54,10 +54,10 @@ impl CompiledQuery {
             return None;
         }
         match (&self.registrations, self.needs) {
-            (&Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(_))), needs)
+            (&Registrations::One(Registration::Item(segment, item, AcceptItem::Accept(_))), needs)
                 if needs == ScanNeeds::default() =>
             {
-                Some(CompiledEntry::Path(layer, item))
+                Some(CompiledEntry::Path(segment, item))
             }
             (
                 &Registrations::One(Registration::Trigger(number)),
@@ -216,11 +216,11 @@ impl CompiledQueries {
     }
 
     /// Adds a plain path under its number.
-    pub(super) fn put_path(&mut self, query: u32, layer: Segment, item: ItemId) {
-        match PackedEntry::of(CompiledEntry::Path(layer, item)) {
+    pub(super) fn put_path(&mut self, query: u32, segment: Segment, item: ItemId) {
+        match PackedEntry::of(CompiledEntry::Path(segment, item)) {
             Some(path) => self.set(query, path),
             None => {
-                let registrations = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
+                let registrations = Registrations::One(Registration::Item(segment, item, AcceptItem::Accept(query)));
                 self.put(
                     query,
                     CompiledQuery { registrations, evaluation: None, needs: ScanNeeds::default(), warning: None },
@@ -248,9 +248,9 @@ impl CompiledQueries {
     /// Returns the segment and the item of a query that is a plain path.
     pub(super) fn path(&self, query: u32) -> Option<(Segment, ItemId)> {
         match self.entry(query) {
-            CompiledEntry::Path(layer, item) => Some((layer, item)),
+            CompiledEntry::Path(segment, item) => Some((segment, item)),
             CompiledEntry::Other(number) => match self.others.get(number)?.as_entry()? {
-                CompiledEntry::Path(layer, item) => Some((layer, item)),
+                CompiledEntry::Path(segment, item) => Some((segment, item)),
                 CompiledEntry::Vacant
                 | CompiledEntry::Trigger { .. }
                 | CompiledEntry::Twig(_)
@@ -268,8 +268,8 @@ impl CompiledQueries {
     pub(super) fn registrations(&self, query: u32) -> Option<Registrations> {
         match self.entry(query) {
             CompiledEntry::Vacant => None,
-            CompiledEntry::Path(layer, item) => {
-                Some(Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query))))
+            CompiledEntry::Path(segment, item) => {
+                Some(Registrations::One(Registration::Item(segment, item, AcceptItem::Accept(query))))
             }
             CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
             CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
@@ -282,11 +282,11 @@ impl CompiledQueries {
     pub(super) fn map_registrations(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
         match self.entry(query) {
             CompiledEntry::Vacant => {}
-            CompiledEntry::Path(layer, item) => {
-                if let Registration::Item(layer, item, _) =
-                    to(Registration::Item(layer, item, AcceptItem::Accept(query)))
+            CompiledEntry::Path(segment, item) => {
+                if let Registration::Item(segment, item, _) =
+                    to(Registration::Item(segment, item, AcceptItem::Accept(query)))
                 {
-                    self.put_path(query, layer, item);
+                    self.put_path(query, segment, item);
                 }
             }
             CompiledEntry::Trigger { number, .. } => {

@@ -200,7 +200,8 @@ impl Engine {
     pub(super) fn retire(&mut self, query: u32) {
         let Some(registrations) = self.compiled.registrations(query) else { return };
         let needs = self.compiled.needs(query);
-        let is_cheap = registrations.as_slice().iter().all(|&registration| self.population.is_loose(registration));
+        let is_cheap =
+            registrations.as_slice().iter().all(|&registration| self.population.is_cheap_to_remove(registration));
         self.needs.subtract(needs);
         if self.warm.load(Ordering::Relaxed) && !is_cheap {
             self.tombstones.push(query);

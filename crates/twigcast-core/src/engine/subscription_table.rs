@@ -278,31 +278,31 @@ impl SubscriptionTable {
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
         let free = self.free_slot.filter(|_| self.reuses_slots);
         self.registrations = self.registrations.wrapping_add(1);
-        let book = Arc::make_mut(&mut self.subscribers);
-        let text = self.key_space.put(&mut book.texts, key);
+        let subscribers = Arc::make_mut(&mut self.subscribers);
+        let text = self.key_space.put(&mut subscribers.texts, key);
         let slot = match free {
             Some(slot) => {
-                self.free_slot = book.keys.get(slot).copied().filter(|&next| next != NONE);
+                self.free_slot = subscribers.keys.get(slot).copied().filter(|&next| next != NONE);
                 self.free_slots -= 1;
                 self.reuses_slots = self.free_slots > 0;
                 self.reused += 1;
-                book.keys.set(slot, text);
-                book.queries.set(slot, query);
-                book.registrations.set(slot, self.registrations);
+                subscribers.keys.set(slot, text);
+                subscribers.queries.set(slot, query);
+                subscribers.registrations.set(slot, self.registrations);
                 slot
             }
             None => {
-                book.queries.push(query);
-                book.registrations.push(self.registrations);
-                book.keys.push(text)
+                subscribers.queries.push(query);
+                subscribers.registrations.push(self.registrations);
+                subscribers.keys.push(text)
             }
         };
         self.link(slot, query);
         self.queries[query as usize].uses += 1;
         self.count += 1;
-        let (book, hasher) = (&self.subscribers, &self.hasher);
+        let (subscribers, hasher) = (&self.subscribers, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&other| {
-            hasher.hash_one(book.keys.get(other).map_or("", |&text| book.texts.get(text)))
+            hasher.hash_one(subscribers.keys.get(other).map_or("", |&text| subscribers.texts.get(text)))
         });
         slot
     }
@@ -316,10 +316,10 @@ impl SubscriptionTable {
             existing.remove();
         }
         self.unlink(slot, query);
-        let book = Arc::make_mut(&mut self.subscribers);
-        self.key_space.remove(&mut book.texts, text);
-        book.queries.set(slot, NONE);
-        book.keys.set(slot, self.free_slot.unwrap_or(NONE));
+        let subscribers = Arc::make_mut(&mut self.subscribers);
+        self.key_space.remove(&mut subscribers.texts, text);
+        subscribers.queries.set(slot, NONE);
+        subscribers.keys.set(slot, self.free_slot.unwrap_or(NONE));
         self.free_slot = Some(slot);
         self.free_slots += 1;
         self.reuses_slots |= self.free_slots > SPARE_SLOTS + self.slot_bound() / SPARE_PART;
@@ -438,8 +438,8 @@ impl SubscriptionTable {
     /// Returns the slot of a key with this hash.
     #[inline]
     pub(super) fn slot_at(&self, key: &str, hash: u64) -> Option<Slot> {
-        let book = &self.subscribers;
-        let has_key = |&slot: &Slot| book.keys.get(slot).is_some_and(|&text| book.texts.get(text) == key);
+        let subscribers = &self.subscribers;
+        let has_key = |&slot: &Slot| subscribers.keys.get(slot).is_some_and(|&text| subscribers.texts.get(text) == key);
         self.by_key.find(hash, has_key).copied()
     }
 

@@ -21,7 +21,7 @@ from twigcast.broker.hub.commit import CommitGroup, Operation
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
 from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
 from twigcast.broker.model import Accepted, StoredMessage, Submission
-from twigcast.broker.store.interface import Origin
+from twigcast.broker.store.records import Origin
 from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
 from twigcast.overlay.onyx.content.projection import Projection, covers, part_of
 from twigcast.overlay.onyx.content.projection_text import read_part

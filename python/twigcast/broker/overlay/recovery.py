@@ -13,7 +13,7 @@ from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import StoredMessage
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.reports import TrafficTotals
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Recovered, Root, Span
 from twigcast.overlay.onyx.network.driver import Driver

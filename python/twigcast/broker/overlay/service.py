@@ -28,7 +28,7 @@ from twigcast.broker.overlay.registration_service import RegistrationService
 from twigcast.broker.overlay.reports import MessageRoute, OverlayReport, TrafficTotals
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.store.interface import Origin, OverlayIdentity
+from twigcast.broker.store.records import Origin, OverlayIdentity
 from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.messages import RoutingQuery
 from twigcast.overlay.onyx.network.driver import Driver

@@ -1,31 +1,14 @@
-//! Accesses: where queries wait for the values that lead to them.
+//! Accesses: registering queries at the values that lead to them.
 
-use super::{QueryIndex, Segment};
-use crate::access::conditions::{ConditionId, NO_CONDITION};
-use crate::access::table::{AccessEntry, WHOLE};
-use crate::ids::StateId;
+use super::QueryIndex;
+use super::registrations::{RegisteredAccess, Segment};
+use crate::access::conditions::NO_CONDITION;
+use crate::access::table::WHOLE;
 use crate::plan::{Access, LinearStep};
 use crate::predicate::packed::QUERIES_MAX;
 
-/// The accesses of a query that wait on one path.
-#[derive(Clone, Debug)]
-pub struct RegisteredAccess {
-    /// The query, perhaps marked with [`WHOLE`].
-    query: u32,
-    /// Where they wait; `None`: nowhere yet.
-    home: Option<(Segment, StateId)>,
-    /// The numbers of their tests and residuals.
-    entries: Box<[(ConditionId, ConditionId)]>,
-}
-
-impl RegisteredAccess {
-    fn entries(&self) -> impl Iterator<Item = (ConditionId, AccessEntry)> + '_ {
-        self.entries.iter().map(|&(test, residual)| (test, AccessEntry { residual, query: self.query }))
-    }
-}
-
 impl QueryIndex {
-    /// Lets a query wait on a path. Returns the number of what waits.
+    /// Registers accesses of a query on a path. Returns their id.
     pub(super) fn insert_access(
         &mut self,
         query: u32,
@@ -41,7 +24,7 @@ impl QueryIndex {
             let test = access.test.as_ref().map_or(NO_CONDITION, |test| self.shared.acquire_test(test));
             let residual = match (&access.residual, last) {
                 (None, _) => NO_CONDITION,
-                (Some(residual), Some((known, id))) if std::ptr::eq(known, &raw const **residual) => {
+                (Some(residual), Some((shared, id))) if std::ptr::eq(shared, &raw const **residual) => {
                     self.shared.acquire_again(id)
                 }
                 (Some(residual), _) => {
@@ -59,7 +42,7 @@ impl QueryIndex {
     }
 
     fn settle_access(&mut self, number: u32, path: &[LinearStep], segment: Segment) {
-        // Tables are asked afresh at each element, so that what joins one disturbs nothing that matchers have learnt.
+        // Access tables are looked up at each element, so an addition to one invalidates no cache.
         let main = self.main.nfa.find(path).filter(|state| self.main.access_tables.contains_key(state));
         let segment = if main.is_some() { Segment::Main } else { segment };
         let paths = match segment {
@@ -74,7 +57,7 @@ impl QueryIndex {
         access.entries().for_each(|(test, entry)| table.insert(test, entry, &self.shared));
     }
 
-    /// Takes accesses away from where they wait. Returns the path that they waited on.
+    /// Removes accesses from where they wait. Returns the path that they waited on.
     fn unsettle_access(&mut self, number: u32) -> Option<Vec<LinearStep>> {
         let access = self.accesses.get_mut(number)?;
         let (segment, state) = access.home.take()?;
@@ -93,7 +76,7 @@ impl QueryIndex {
         Some(path)
     }
 
-    /// The segment in which accesses wait.
+    /// Returns the segment in which accesses wait.
     pub(super) fn segment_of_access(&self, number: u32) -> Option<Segment> {
         Some(self.accesses.get(number)?.home?.0)
     }
@@ -117,12 +100,12 @@ impl QueryIndex {
         }
     }
 
-    /// How many queries wait for values, counted by path.
+    /// Returns the number of registered accesses, one for each query and path.
     pub fn access_count(&self) -> usize {
         self.accesses.len()
     }
 
-    /// Bytes of all that accesses take, by estimate.
+    /// Returns the size in bytes of everything that accesses need, by estimate.
     pub fn access_bytes(&self) -> usize {
         let tables = [&self.main, &self.recent].into_iter().flat_map(|paths| paths.access_tables.values());
         let entries = self.accesses.slots().flatten().map(|access| size_of_val(&*access.entries));
