@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
 from twigcast.broker.metrics import Histogram, Metrics
+from twigcast.broker.outbound import OutboundServices
 
 _COUNTERS: Final = {
     "messages_accepted": ("accepted", "Messages stored."),
@@ -77,6 +78,36 @@ def _histogram(name: str, text: str, result: Histogram) -> HistogramMetricFamily
         total += count
         buckets.append((bound, float(total)))
     return HistogramMetricFamily(name, text, buckets=buckets, sum_value=result.total)
+
+
+class OutboundCollector:
+    """A collector that reads the counters of the outbound services.
+
+    Args:
+        outbound: The outbound services.
+    """
+
+    def __init__(self, outbound: OutboundServices) -> None:
+        self._outbound = outbound
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields all metrics as they are now."""
+        pushes, polls = self._outbound.pusher.counts, self._outbound.poller.counts
+        for name, text, value in (
+            ("push_attempts", "Requests that carried deliveries.", pushes.attempts),
+            ("push_failures", "Those that failed.", pushes.failed),
+            ("deliveries_pushed", "Deliveries that arrived by webhook or WebSub.", pushes.delivered),
+            ("deliveries_buried", "Deliveries given up as dead letters.", pushes.dead_lettered),
+            ("push_suspensions", "Subscriptions suspended because their server did not want them.", pushes.suspended),
+            ("polls", "Polls of sources.", polls.polls),
+            ("poll_failures", "Those that failed.", polls.failed),
+            ("messages_polled", "Messages that polls brought.", polls.published),
+        ):
+            yield CounterMetricFamily(f"twigcast_{name}", text, value=value)
+        busy = self._outbound.pusher.busy_queues
+        yield GaugeMetricFamily("twigcast_push_lanes_busy", "Pushed subscriptions with something pending.", value=busy)
+        away = len(self._outbound.pusher.open_hosts())
+        yield GaugeMetricFamily("twigcast_push_hosts_left_alone", "Hosts left alone since they failed.", value=away)
 
 
 def fill(registry: CollectorRegistry, metrics: Metrics, streams: Callable[[], int]) -> None:

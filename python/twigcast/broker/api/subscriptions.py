@@ -13,8 +13,8 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, PathName, QueryName, Shared, Subscriber
-from twigcast.broker.api.models import (
-    EnvelopesOut,
+from twigcast.broker.api.models.deliveries import EnvelopesOut
+from twigcast.broker.api.models.subscriptions import (
     ErrorOut,
     ErrorsOut,
     ReplacementIn,
