@@ -160,9 +160,7 @@ def test_records_of_a_large_file(spark: "SparkSession", tmp_path: Path) -> None:
     population = SubscriptionSet([("high", "/auction[bid > 1989]"), ("all", "//bid")])
     summary = run_pipeline(path, population, tmp_path / "out", spark=spark, read=ReadOptions(record="auction"))
     assert (summary.messages, summary.matches) == (2_000, 2_010)
-    assert on_disk(tmp_path / "out") == by_library(
-        population, read_messages([path], record="auction")
-    )
+    assert on_disk(tmp_path / "out") == by_library(population, read_messages([path], record="auction"))
 
 
 def test_hostile_messages_are_rejected_and_the_rest_goes_on(spark: "SparkSession", tmp_path: Path) -> None:
