@@ -9,6 +9,7 @@ mod engine;
 mod engine_handle;
 mod errors;
 mod events;
+mod functions;
 mod keys;
 mod limits;
 mod ordered_output;
@@ -37,9 +38,11 @@ mod _core {
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
+    use super::functions::{XPathFunction, functions};
+    #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
-    use super::queries::{check, condition_tree, parse_tree};
+    use super::queries::{check, condition_tree, parse_tree, truth_without_nodes};
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]

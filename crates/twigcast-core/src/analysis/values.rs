@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::query::ast::{CompareOp, Expr, Function};
-use crate::query::functions::ExprType;
+use crate::query::functions::{ExprType, ValueWithoutNodes};
 use crate::util::number;
 
 use super::kinds::NodeKinds;
@@ -120,6 +120,15 @@ impl AbstractValue<'_> {
             ExprType::Boolean => AbstractValue::Boolean(None),
             ExprType::Number => AbstractValue::Number(AbstractNumber::ANY),
             ExprType::String => AbstractValue::Text(None),
+        }
+    }
+
+    /// Returns the value that a function has without nodes.
+    pub fn of(value: ValueWithoutNodes) -> Self {
+        match value {
+            ValueWithoutNodes::Boolean(truth) => AbstractValue::Boolean(Some(truth)),
+            ValueWithoutNodes::Number(number) => AbstractValue::Number(AbstractNumber::Is(number)),
+            ValueWithoutNodes::EmptyString => AbstractValue::Text(Some(Cow::Borrowed(""))),
         }
     }
 

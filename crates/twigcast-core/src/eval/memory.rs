@@ -2,7 +2,7 @@
 //! parent, as `sum(../*)` does, which all siblings ask.
 
 use crate::document::{NO_NODE, NodeId};
-use crate::query::ast::{Axis, Expr, Function, Path, PathStart};
+use crate::query::ast::{Axis, Expr, Path, PathStart};
 
 use super::{Context, EvalError, Evaluator, NodeRef};
 
@@ -18,26 +18,14 @@ enum ContextDependence {
 }
 
 fn reach(expr: &Expr) -> ContextDependence {
-    match expr {
-        Expr::Number(_) | Expr::Literal(_) => ContextDependence::Nothing,
-        Expr::Negate(operand) => reach(operand),
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => reach(left).max(reach(right)),
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => reach_of_all(operands),
-        Expr::Path(path) => reach_of_path(path),
-        Expr::Call { function, arguments } => {
-            let own = match function {
-                Function::Position | Function::Last | Function::Lang => ContextDependence::Context,
-                Function::True | Function::False => ContextDependence::Nothing,
-                _ if arguments.is_empty() => ContextDependence::Context,
-                _ => ContextDependence::Nothing,
-            };
-            own.max(reach_of_all(arguments))
+    let own = match expr {
+        Expr::Path(path) => return reach_of_path(path),
+        Expr::Call { function, arguments } if function.facts().reads_context(arguments.len()) => {
+            ContextDependence::Context
         }
-    }
-}
-
-fn reach_of_all(operands: &[Expr]) -> ContextDependence {
-    operands.iter().map(reach).max().unwrap_or(ContextDependence::Nothing)
+        _ => ContextDependence::Nothing,
+    };
+    expr.operands().map(reach).fold(own, Ord::max)
 }
 
 fn reach_of_path(path: &Path) -> ContextDependence {

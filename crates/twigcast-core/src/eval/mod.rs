@@ -447,11 +447,6 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// Can the truth of a predicate depend on the context position or size?
-pub fn is_positional(predicate: &Expr) -> bool {
-    predicates::predicate_dependence(predicate) != predicates::Dependence::Node
-}
-
 /// A path without steps or predicates: another way to write a variable or an expression of any type.
 enum BarePath<'e> {
     Variable(usize),

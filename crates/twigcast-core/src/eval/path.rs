@@ -9,8 +9,9 @@ use std::rc::Rc;
 
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, Path, PathStart, Step};
+use crate::query::functions::Dependence;
 
-use super::predicates::{Dependence, dependence_of_all};
+use super::predicates::dependence_of_all;
 use super::steps::Hop;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Value, Visit, was_stopped};
 

@@ -6,8 +6,10 @@ use rustc_hash::FxHashSet;
 
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Step};
+use crate::query::functions::Dependence;
+use crate::query::position::is_positional;
 
-use super::predicates::{Dependence, dependence_of_all, is_last, position_limit, predicate_dependence};
+use super::predicates::{dependence_of_all, is_last, position_limit};
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
@@ -345,7 +347,7 @@ impl<'a> Evaluator<'a> {
         if parent == NO_NODE {
             return Ok(false);
         }
-        let independent = step.predicates.iter().take_while(|p| predicate_dependence(p) == Dependence::Node).count();
+        let independent = step.predicates.iter().take_while(|p| !is_positional(p)).count();
         if !self.all_hold(&step.predicates[..independent], NodeRef::Node(node))? {
             return Ok(false);
         }

@@ -12,9 +12,10 @@
 
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Path, PathStart, Step};
+use crate::query::functions::Dependence;
 
 use super::bits::NodeBits;
-use super::predicates::{Dependence, dependence_of_all};
+use super::predicates::dependence_of_all;
 use super::steps::Hop;
 use super::{Context, EvalError, Evaluator, NodeRef};
 

@@ -137,17 +137,8 @@ pub(super) fn absent(expr: &Expr, vocabulary: &Vocabulary, evaluator: &Evaluator
 
 fn collect(expr: &Expr, names: &mut Vec<(Name, bool)>) {
     match expr {
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().for_each(|operand| collect(operand, names));
-        }
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            collect(left, names);
-            collect(right, names);
-        }
-        Expr::Negate(operand) => collect(operand, names),
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| collect(argument, names)),
         Expr::Path(path) => collect_path(path, names),
-        Expr::Number(_) | Expr::Literal(_) => {}
+        other => other.operands().for_each(|operand| collect(operand, names)),
     }
 }
 

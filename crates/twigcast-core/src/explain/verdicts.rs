@@ -2,6 +2,7 @@
 
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
+use crate::query::position::is_positional;
 
 use super::location::location;
 use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
@@ -36,7 +37,7 @@ impl<'a> Explainer<'a> {
         } else {
             self.verdict(predicate, context, depth)?
         };
-        if !verdict.holds && crate::eval::is_positional(predicate) {
+        if !verdict.holds && is_positional(predicate) {
             let message = format!("this is number {} of {}", context.position, context.size);
             verdict.hints.push(Hint { kind: HintKind::Position, message, location: None });
         }

@@ -18,18 +18,10 @@ mod path;
 mod trigger;
 mod value_condition;
 
-use crate::query::ast::{Axis, Expr, NameTest, Step};
+use crate::query::ast::{Axis, Expr, Step};
 
+pub use crate::query::ast::LinearStep;
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
-
-/// One step of a route's linear path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinearStep {
-    /// `//` in front of the test rather than `/`.
-    pub descendant: bool,
-    /// The name test.
-    pub test: NameTest,
-}
 
 /// A linear path for the automaton and what to do where it accepts.
 #[derive(Clone, Debug)]
@@ -140,7 +132,6 @@ fn plan_necessary(expr: &Expr, routes: &mut Vec<Route>) {
                 routes.extend(path::necessary_routes(&path));
             }
         }
-        None if condition::value_without_nodes(expr) == Some(condition::StaticValue::Boolean(false)) => {}
         None => routes.push(Route { path: Vec::new(), action: Action::Always }),
     }
 }

@@ -1,8 +1,9 @@
 //! From a location path to routes: the trunk, the choice of trigger and key, and what is left to verify.
 
-use super::condition::{is_positional, is_structural};
+use super::condition::is_structural;
 use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash, trigger};
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::position::is_positional;
 
 /// Alternatives of one `or` that become routes of their own.
 const ALTERNATIVES_MAX: usize = 16;

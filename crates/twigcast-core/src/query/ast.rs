@@ -4,7 +4,10 @@
 //! are gone: `//a` is `descendant-or-self::node()/child::a`, `@a` is `attribute::a`, `.` is `self::node()`, `[2]` is
 //! `[position() = 2]`. The normaliser (`normal.rs`) may then fuse steps.
 
+use super::functions::ExprType;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
+
+pub use super::functions::Function;
 
 /// An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +53,59 @@ pub enum Expr {
     },
 }
 
+impl Expr {
+    /// Returns the expressions that this one is made of and that are evaluated in the same context: operands, arguments,
+    /// the primary expression of a filter. Predicates are not among them, since each has a context of its own.
+    pub fn operands(&self) -> impl Iterator<Item = &Self> {
+        let (first, second): (&[Self], &[Self]) = match self {
+            Self::Or(operands) | Self::And(operands) | Self::Union(operands) => (operands, &[]),
+            Self::Call { arguments, .. } => (arguments, &[]),
+            Self::Compare { left, right, .. } | Self::Arithmetic { left, right, .. } => {
+                (std::slice::from_ref(left), std::slice::from_ref(right))
+            }
+            Self::Negate(operand) => (std::slice::from_ref(operand), &[]),
+            Self::Path(Path { start: PathStart::Filter { primary, .. }, .. }) => (std::slice::from_ref(primary), &[]),
+            Self::Path(_) | Self::Number(_) | Self::Literal(_) => (&[], &[]),
+        };
+        first.iter().chain(second)
+    }
+
+    /// Returns the predicates of a path: first those of a filter, then those of the steps.
+    pub fn predicates(&self) -> impl Iterator<Item = &Self> {
+        let (filter, steps): (&[Self], &[Step]) = match self {
+            Self::Path(Path { start: PathStart::Filter { predicates, .. }, steps }) => (predicates, steps),
+            Self::Path(path) => (&[], &path.steps),
+            _ => (&[], &[]),
+        };
+        filter.iter().chain(steps.iter().flat_map(|step| &step.predicates))
+    }
+
+    /// Returns the static type. `variable_types` gives the types of the variables by number; one that it does not list
+    /// is a node-set.
+    pub fn static_type(&self, variable_types: &[ExprType]) -> ExprType {
+        self.type_by(&|variable| variable_types.get(variable.0 as usize).copied().unwrap_or(ExprType::NodeSet))
+    }
+
+    /// Returns the type, if `variable_type` gives those of variables.
+    pub fn type_by(&self, variable_type: &impl Fn(VariableId) -> ExprType) -> ExprType {
+        match self {
+            Self::Or(_) | Self::And(_) | Self::Compare { .. } => ExprType::Boolean,
+            Self::Arithmetic { .. } | Self::Negate(_) | Self::Number(_) => ExprType::Number,
+            Self::Union(_) => ExprType::NodeSet,
+            Self::Literal(_) => ExprType::String,
+            Self::Call { function, .. } => function.result_type(),
+            Self::Path(path) => match &path.start {
+                PathStart::Variable(id) if path.steps.is_empty() => variable_type(*id),
+                // Without steps or predicates the parentheses mean nothing.
+                PathStart::Filter { primary, predicates } if path.steps.is_empty() && predicates.is_empty() => {
+                    primary.type_by(variable_type)
+                }
+                _ => ExprType::NodeSet,
+            },
+        }
+    }
+}
+
 /// A location path: where it starts, and its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
@@ -90,6 +146,15 @@ pub struct Step {
     pub test: NodeTest,
     /// The predicates, in order.
     pub predicates: Vec<Expr>,
+}
+
+/// One step of a linear path, which the automaton runs: a child or descendant step with a name test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearStep {
+    /// `//` in front of the test rather than `/`.
+    pub descendant: bool,
+    /// The name test.
+    pub test: NameTest,
 }
 
 /// The axes of XPath 1.0.
@@ -173,37 +238,4 @@ pub enum ArithmeticOp {
     Multiply,
     Divide,
     Modulo,
-}
-
-/// The core function library of XPath 1.0 (section 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Function {
-    Last,
-    Position,
-    Count,
-    Id,
-    LocalName,
-    NamespaceUri,
-    Name,
-    String,
-    Concat,
-    StartsWith,
-    Contains,
-    SubstringBefore,
-    SubstringAfter,
-    Substring,
-    StringLength,
-    NormalizeSpace,
-    Translate,
-    Boolean,
-    Not,
-    True,
-    False,
-    Lang,
-    Number,
-    Sum,
-    Floor,
-    Ceiling,
-    Round,
 }

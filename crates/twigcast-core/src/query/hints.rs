@@ -1,6 +1,6 @@
 //! What to write instead: for functions, axes and operators of later versions of XPath and of programming languages.
 
-use super::functions::FUNCTION_NAMES;
+use super::functions::FUNCTIONS;
 
 /// `n arguments` in words.
 pub(crate) fn arguments(count: usize) -> String {
@@ -135,23 +135,22 @@ pub(crate) const AXIS_NAMES: [&str; 13] = [
 
 /// The core function that `name` is probably a misspelling of.
 pub(crate) fn similar_function(name: &str) -> Option<&'static str> {
-    similar(name, &FUNCTION_NAMES)
+    similar(name, FUNCTIONS.iter().map(|row| row.name))
 }
 
 /// The axis that `name` is probably a misspelling of.
 pub(crate) fn similar_axis(name: &str) -> Option<&'static str> {
-    similar(name, &AXIS_NAMES)
+    similar(name, AXIS_NAMES.iter().copied())
 }
 
 /// The known word nearest to `name`, if it is near: at most a third of its letters differ.
-fn similar(name: &str, existing: &[&'static str]) -> Option<&'static str> {
+fn similar(name: &str, existing: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     if name.len() > 40 {
         return None;
     }
     let squeezed: String = name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
     existing
-        .iter()
-        .map(|&word| (distance(&squeezed, &word.replace('-', "")), word))
+        .map(|word| (distance(&squeezed, &word.replace('-', "")), word))
         .filter(|&(distance, word)| distance * 3 <= word.len().min(name.len()))
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, word)| word)

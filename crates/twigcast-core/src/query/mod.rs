@@ -28,6 +28,7 @@ pub mod matching;
 pub mod normal;
 mod operators;
 mod parser;
+pub mod position;
 pub(crate) mod plain;
 mod refusals;
 

@@ -6,7 +6,7 @@
 
 use super::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, VariableId};
 use super::flwr::Variable;
-use super::functions::{ExprType, Signature, signature_of};
+use super::functions::{ContextUse, ExprType, FunctionFacts};
 use super::hints;
 use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::operators::{Operator, combine, is_chain};
@@ -336,7 +336,8 @@ impl<'a, 'v> Parser<'a, 'v> {
     /// FunctionCall.
     fn call(&mut self) -> Parsed<Expr> {
         let name = self.token;
-        let Some(signature) = signature_of(self.text_of(name)) else { return Err(self.unknown_function()) };
+        let Some(function) = Function::named(self.text_of(name)) else { return Err(self.unknown_function()) };
+        let facts = function.facts();
         self.advance();
         let open = self.token.start;
         self.advance();
@@ -346,7 +347,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             loop {
                 let start = self.token.start;
                 let argument = self.expression()?;
-                if signature.node_set && arguments.is_empty() {
+                if facts.takes_node_set && arguments.is_empty() {
                     self.require_node_set(&argument, start, &format!("the argument of {}()", self.text_of(name)))?;
                 }
                 height = height.max(self.height + 1);
@@ -359,37 +360,31 @@ impl<'a, 'v> Parser<'a, 'v> {
         }
         self.close(TokenKind::CloseParen, open)?;
         self.height = height;
-        if arguments.len() < signature.least || arguments.len() > signature.most {
+        if !(facts.arguments_min..=facts.arguments_max).contains(&arguments.len()) {
             let message = format!(
                 "{}() has {} here; write {}",
                 self.text_of(name),
                 hints::arguments(arguments.len()),
-                signature.usage
+                facts.usage
             );
-            return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]));
+            return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[facts.usage]));
         }
-        self.check_context(&signature, arguments.len(), name)?;
-        Ok(Expr::Call { function: signature.function, arguments })
+        self.check_context(facts, arguments.len(), name)?;
+        Ok(Expr::Call { function, arguments })
     }
 
     /// In For-Where-Return nothing outside predicates has a context node, so nothing can be said of it.
-    fn check_context(&self, signature: &Signature, arguments: usize, name: Token) -> Parsed<()> {
-        let about_context = match signature.function {
-            Function::True | Function::False => false,
-            Function::Lang => true,
-            _ => arguments == 0,
-        };
-        if !self.flwr || self.predicate_depth > 0 || !about_context {
+    fn check_context(&self, facts: &FunctionFacts, arguments: usize, name: Token) -> Parsed<()> {
+        if !self.flwr || self.predicate_depth > 0 || !facts.reads_context(arguments) {
             return Ok(());
         }
-        let name_text = self.text_of(name);
-        let message = match signature.function {
-            Function::Position | Function::Last | Function::Lang => {
-                format!("{name_text}() has no context node here; it can stand in a predicate")
-            }
-            _ => format!("{name_text}() has no context node here; write {name_text}($variable)"),
+        let hint = if facts.context == ContextUse::Always {
+            "it can stand in a predicate".to_owned()
+        } else {
+            format!("write {}($variable)", facts.name)
         };
-        Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]))
+        let message = format!("{}() has no context node here; {hint}", facts.name);
+        Err(self.error(name.start, QueryErrorKind::Syntax, message, &[facts.usage]))
     }
 
     pub(super) fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
@@ -397,7 +392,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         if result == ExprType::NodeSet {
             return Ok(());
         }
-        let message = format!("{role} must be a path (a node-set), and this is {}", result.noun());
+        let message = format!("{role} must be a path (a node-set), and this is a {}", result.name());
         Err(self.error(start, QueryErrorKind::Syntax, message, &["a path"]))
     }
 

@@ -2,8 +2,7 @@
 //! without a way through tokens and expressions.
 
 use super::{Dialect, NamespaceLookup, ParseOptions};
-use crate::plan::LinearStep;
-use crate::query::ast::NameTest;
+use super::ast::{LinearStep, NameTest};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// How a plain path is spelled.

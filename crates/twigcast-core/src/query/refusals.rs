@@ -1,5 +1,6 @@
 //! Errors of the parser: where, what construct, what was expected, what to write instead.
 
+use super::ast::Function;
 use super::hints;
 use super::lexer::{Token, TokenKind};
 use super::parser::Parser;
@@ -91,7 +92,7 @@ impl Parser<'_, '_> {
         let name = self.text_of(self.token);
         let hint = match hints::later_function(name) {
             Some(hint) if matches!(name, "element" | "attribute" | "item" | "document-node" | "schema-element") => hint,
-            _ if super::functions::signature_of(name).is_some() => {
+            _ if Function::named(name).is_some() => {
                 "a path cannot call a function in a step; write it around the path or in a predicate"
             }
             _ => "write a name, *, node(), text(), comment() or processing-instruction()",

@@ -1,7 +1,7 @@
 """Content of ONYX: routing queries, implication and projection. Pure computation, without time or network.
 
 - ``routing_query``: routing queries; Map, Collect, Aggregate. ``linear``: linear paths in parts, their canonical text;
-  ``decompose``, ``absence``: from any condition to a disjunction of conjunctions of linear paths
+  ``decompose``: from any condition to a disjunction of conjunctions of linear paths
 - ``implication``: which disjunct implies which; ``widening``, ``generalise``: sound ways to make a routing query
   smaller
 - ``routing_table``: the routing table of one broker, maintained by deltas; ``routing_index``: its conjunctions in the
