@@ -28,8 +28,8 @@ pub mod matching;
 pub mod normal;
 mod operators;
 mod parser;
-pub mod position;
 pub(crate) mod plain;
+pub mod position;
 mod refusals;
 
 use ast::Expr;

@@ -1,8 +1,8 @@
 //! Plain paths (`/a/b//c`, with names and `*` only), which most queries of large populations are: read and printed
 //! without a way through tokens and expressions.
 
-use super::{Dialect, NamespaceLookup, ParseOptions};
 use super::ast::{LinearStep, NameTest};
+use super::{Dialect, NamespaceLookup, ParseOptions};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// How a plain path is spelled.

@@ -21,7 +21,8 @@ pub fn uses_position(expr: &Expr) -> bool {
 /// and so is a variable, which may hold one.
 pub fn predicate_dependence(predicate: &Expr) -> Dependence {
     let own = dependence(predicate);
-    let is_variable = matches!(predicate, Expr::Path(Path { start: PathStart::Variable(_), steps }) if steps.is_empty());
+    let is_variable =
+        matches!(predicate, Expr::Path(Path { start: PathStart::Variable(_), steps }) if steps.is_empty());
     if is_variable || predicate.static_type(&[]) == ExprType::Number { own.max(Dependence::Position) } else { own }
 }
 
