@@ -12,7 +12,7 @@ from pyexpat import ParserCreate
 
 from benchmarks import workloads
 from benchmarks.measure import Row, parse_with_expat, side_by_side
-from twigcast._core import Engine, RoutingTable, WantedLabels
+from twigcast._core import ConjunctionIndex, Engine, LabelRequest
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Span
 from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
@@ -50,11 +50,11 @@ def measure(feed: str) -> list[Row]:
                 if opened.is_stream:
                     idle.match_stream(opened.body, opened.dictionary)
                 else:
-                    idle.match_with_failures(opened.body)
+                    idle.answer(opened.body)
 
         return work
 
-    def routing(link: _Link, table: RoutingTable, requested: WantedLabels) -> Callable[[], None]:
+    def routing(link: _Link, table: ConjunctionIndex, requested: LabelRequest) -> Callable[[], None]:
         def work() -> None:
             for message in link.messages:
                 link.bodies.opened(message).route(table, requested)
@@ -86,14 +86,14 @@ def measure(feed: str) -> list[Row]:
     return rows
 
 
-def _table(feed: str, unreached: bool) -> tuple[RoutingTable, WantedLabels]:
+def _table(feed: str, unreached: bool) -> tuple[ConjunctionIndex, LabelRequest]:
     """A routing table, and what is asked of it."""
-    table = RoutingTable()
+    table = ConjunctionIndex()
     for number, path in enumerate(workloads.queries(feed, "10k")[:PATHS]):
         table.add([(path, {})], [number % NEIGHBOURS])
     if unreached:
         table.add([(NEVER, {})], [NEIGHBOURS])
-    return table, WantedLabels([(label, label) for label in range(NEIGHBOURS + unreached)])
+    return table, LabelRequest([(label, label) for label in range(NEIGHBOURS + unreached)])
 
 
 class _Link:
@@ -128,7 +128,7 @@ class _Link:
         for message in self.messages:
             list(self._goes.outgoing(Span(7, 0, message.number, message)))
 
-    def forward(self, table: RoutingTable, requested: WantedLabels) -> None:
+    def forward(self, table: ConjunctionIndex, requested: LabelRequest) -> None:
         """Receive all messages, find who wants them, send them on to one neighbour."""
         for data in self._packets:
             (received,) = messages_of(data, self._comes.agreed)

@@ -117,13 +117,11 @@ def measure(feed: str, count: str) -> Row:
 
     def tell() -> None:
         for body in bodies:
-            result, _ = subscriptions.engine.results(body)
-            result.deliveries()
+            _ = subscriptions.deliver(body).payload_indices
 
     def make() -> None:
         for body in bodies:
-            result = subscriptions.deliver(body)
-            _ = result.numbers, result.joined_payloads()
+            subscriptions.deliver(body).arrow()
 
     deliveries, different, delivered = _counted(subscriptions, batches)
     delivered_together = [sum(delivered[at : at + BATCH]) for at in range(0, len(delivered), BATCH)]
@@ -195,12 +193,12 @@ def _unshared(subscriptions: SubscriptionSet, batches: list[pa.Array]) -> float:
     """How many times as long it takes if each query's result is computed by itself, from the same matches."""
 
     def deliver(share: bool) -> None:
-        subscriptions.engine.share_results(share)
+        subscriptions._session.engine.share_results(share)
         for batch in batches:
             subscriptions.match_batch(batch, deliver=True)
 
     shared, unshared = side_by_side(3, lambda: deliver(True), lambda: deliver(False))
-    subscriptions.engine.share_results(True)
+    subscriptions._session.engine.share_results(True)
     return unshared.median / shared.median
 
 
@@ -209,7 +207,7 @@ def measure_memory(kind: str) -> Row:
     item = b"<i><t>" + b"words and words " * 12 + b"</t></i>"
     message = b"<f>" + item * (LARGE_BYTES // len(item)) + b"</f>"
     subscriptions = SubscriptionSet([(str(number), query) for number, query in enumerate(LARGE_QUERIES[kind])])
-    subscriptions.count_nodes(message)
+    subscriptions.node_counts(message)
     before = _peak_bytes()
     results = sum(map(len, subscriptions.deliver(message).payloads))
     peak = _peak_bytes()

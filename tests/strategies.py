@@ -7,7 +7,7 @@ every operator and every core function.
 
 What libxml2 answers otherwise than the Recommendation is never generated, so that lxml can judge every pair: numbers
 with exponents, ``following`` and ``preceding`` of attributes, namespace nodes. These have tests of their own in
-``tests/property/test_xpath_oracle.py``.
+``tests/corpus/xpath``.
 """
 
 from __future__ import annotations

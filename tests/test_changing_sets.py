@@ -79,7 +79,7 @@ class Trial:
     def add(self, kind: str, count: int) -> None:
         new = {f"{kind}{self.random.randrange(1_000)}": _query(self.random) for _ in range(count)}
         new = {key: query for key, query in new.items() if key not in self.expected}
-        assert not self.subscriptions.add_many(new.items())
+        self.subscriptions.add_many(new.items()).raise_if_refused()
         self.expected |= new
 
     def change(self) -> None:
@@ -145,8 +145,8 @@ class Trial:
 
     def _nodes(self, subscriptions: SubscriptionSet, afresh: SubscriptionSet, messages: list[bytes]) -> None:
         for message in messages[:5]:
-            counts, tree = subscriptions.count_nodes(message), etree.fromstring(message)
-            assert counts == afresh.count_nodes(message), message
+            counts, tree = subscriptions.node_counts(message), etree.fromstring(message)
+            assert counts == afresh.node_counts(message), message
             for key in afresh.keys()[:30]:
                 path = afresh[key].query
                 if not path.startswith("for"):

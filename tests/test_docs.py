@@ -96,8 +96,12 @@ def run_page(page: Path, folder: Path) -> int:
 
 
 def mark(page: Path) -> object:
-    spark = "twigcast pipeline --" in page.read_text(encoding="utf-8")
-    return pytest.param(page, id=page.name, marks=[pytest.mark.spark] if spark else [])
+    """Marks pages that start Spark, and those that run commands, each of which is a process."""
+    text = page.read_text(encoding="utf-8")
+    marks = [pytest.mark.spark] if "twigcast pipeline --" in text else []
+    if re.search(r"^\$ ", text, re.MULTILINE):
+        marks.append(pytest.mark.slow)
+    return pytest.param(page, id=page.name, marks=marks)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from twigcast import SubscriptionSet
-from twigcast._core import Engine
+from twigcast.engine.session import EngineSession
 from twigcast.errors import MalformedMessage
 from twigcast.limits import Limits
 from twigcast.reading.records import cut_records
@@ -64,7 +64,7 @@ def test_cutting_records_says_so(case: str) -> None:
 def test_the_pipeline_keeps_them_with_the_reason(subscriptions: SubscriptionSet, tmp_path: Path) -> None:
     matching = pytest.importorskip("twigcast.spark.matching", reason="needs the extra spark")
     subscriptions.save(tmp_path / "set")
-    matcher = matching.Matcher(Engine.load(str(tmp_path / "set"), Limits().as_dict()), Limits())
+    matcher = matching.BatchMatcher(EngineSession.load(str(tmp_path / "set"), Limits()))
     bodies = [xml for xml, *_ in CASES.values()]
     messages = pa.RecordBatch.from_arrays(
         [pa.array(list(CASES), pa.string()), pa.array(bodies, pa.binary())], ["message_id", "xml"]

@@ -62,6 +62,7 @@ def test_the_query_is_the_one_that_matched(subscriptions: SubscriptionSet) -> No
     assert {d.key: ET.fromstring(d.payload).get("for") for d in deliveries} == asked
 
 
+@pytest.mark.slow
 def test_the_query_is_the_one_that_matched_while_another_thread_changes_it() -> None:
     """Each result has the element that its query makes, and the query is told beside it."""
     names = [f"n{number}" for number in range(200)]
@@ -157,7 +158,7 @@ def test_the_command_line_wraps(tmp_path: Path, subscriptions: SubscriptionSet) 
 def test_the_pipeline_wraps_alike(subscriptions: SubscriptionSet, query: str | None) -> None:
     matching = pytest.importorskip("twigcast.spark.matching", reason="the pipeline needs PySpark")
     envelope = Envelope("p:e", "urn:<o>", query=query)
-    matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=envelope)
+    matcher = matching.BatchMatcher(subscriptions._session, envelope=envelope)
     ids = ["one", ODD, "three"]
     batch = pa.RecordBatch.from_pydict({"message_id": ids, "xml": [XML, XML, b"<f/>"]})
     rows = [row for answers in matcher.answers(batch) for row in answers.deliveries().to_pylist()]
@@ -177,7 +178,7 @@ def test_long_queries_in_envelopes_are_handed_on_in_small_parts() -> None:
         (str(number), f"for $i in /f/i where $i/@n = {number % 2} or {filling} return <r/>") for number in range(400)
     )
     length = sum(len(subscriptions[key].query) for key in subscriptions) // 2
-    matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=Envelope("e", query="query"))
+    matcher = matching.BatchMatcher(subscriptions._session, envelope=Envelope("e", query="query"))
     messages = [b"<f/>"] * 2_000 + [b"<f><i n='1'/></f>"] * 100
     batch = pa.RecordBatch.from_pydict({"message_id": [str(n) for n in range(len(messages))], "xml": messages})
     parts = [(len(answers.ids), answers.payloads.nbytes) for answers in matcher.answers(batch)]
@@ -192,7 +193,7 @@ def test_the_pipeline_delivers_whole_messages(
     subscriptions: SubscriptionSet, message: bytes, envelope: Envelope | None
 ) -> None:
     matching = pytest.importorskip("twigcast.spark.matching", reason="the pipeline needs PySpark")
-    matcher = matching.Matcher(subscriptions.engine, subscriptions.limits, envelope=envelope, whole=True)
+    matcher = matching.BatchMatcher(subscriptions._session, envelope=envelope, whole=True)
     ids = ["one", ODD, "three"]
     batch = pa.RecordBatch.from_pydict({"message_id": ids, "xml": [message, XML, b"<f/>"]})
     rows = [row for answers in matcher.answers(batch) for row in answers.deliveries().to_pylist()]

@@ -19,6 +19,7 @@ EXAMPLES: list[TwigcastError] = [
     errors.NeedsConversion(1, 1, "the message is UTF-16"),
     errors.DuplicateKey("flood-desk"),
     errors.InvalidKey("\ud800", "half of a surrogate pair is no character"),
+    errors.SubscriptionChanged("k"),
     errors.UnknownKey("flood-desk"),
     errors.UndecidedSubscription("flood-desk", "the query took more than 100,000,000 visits"),
     errors.SubscriptionFileError("subscriptions.jsonl", 3, "there is no query"),

@@ -53,7 +53,7 @@ class _History:
 
     def add(self, new: dict[str, str], *, at_once: bool) -> None:
         if at_once:
-            assert not self.subscriptions.add_many(list(new.items()), replace=True)
+            self.subscriptions.add_many(list(new.items()), replace=True).raise_if_refused()
         else:
             for key, query in new.items():
                 self.subscriptions.replace(key, query)
@@ -104,6 +104,7 @@ def _change(history: _History, randomness: random.Random, conditions: bool) -> N
         history.add(new, at_once=kind == 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_answers_are_those_of_the_population_at_the_time(trial: int) -> None:
     seed = SEED + trial

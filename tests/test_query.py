@@ -221,24 +221,6 @@ def test_a_refused_query_says_where() -> None:
     assert caught.value.column == 4
 
 
-FLWR_TEXTS = [
-    "for $a in //item[@x = 1] where $a/b = 'c' and $a//d return <hit>{ $a/e }{ $a//f/@g }</hit>",
-    "<all a='1{{'> x &lt; {{ { for $a in /r/* return <p:q xmlns:p='urn:p' b='{ $a/c }&quot;'>t</p:q> }{ ' ' }</all>",
-    "for $a in //b let $c := $a/d for $e in $c/f order by $e/@n descending, $a return ($e, 'x', ())",
-    "for $a in //b return if ($a/c > 2) then <y/> else (for $a in $a/d return $a)",
-    "<r><!--note--><?go there?><![CDATA[ <&> ]]>&#10;{ for $n in $doc//n order by $n empty greatest return $n }</r>",
-    "for $a in //x:b[x:c] return <d xmlns='urn:d'>{ $a/@x:e }</d>",
-    "for $a in //b return concat($a/c, '\"', \"'\")",
-]
-
-
-@pytest.mark.parametrize("query", FLWR_TEXTS)
-def test_for_where_return_reads_back_as_it_is_printed(query: str) -> None:
-    namespaces = {"x": "urn:x"}
-    algebra = parse(query, namespaces)
-    assert parse(str(algebra), namespaces) == algebra
-
-
 def test_for_where_return_in_the_papers_form() -> None:
     binding, conditions = Path.absolute(descendant("item")), equal(Path.of("i", child("head")), "Port")
     expected = ForWhereReturn(

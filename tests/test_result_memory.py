@@ -17,7 +17,7 @@ def peak():
 item = b"<i><t>" + b"words and words " * 12 + b"</t></i>"
 message = b"<f>" + item * (50_000_000 // len(item)) + b"</f>"
 subscriptions = SubscriptionSet([(str(number), query) for number, query in enumerate(QUERIES)])
-subscriptions.count_nodes(message)
+subscriptions.node_counts(message)
 before = peak()
 deliveries = subscriptions.deliver(message)
 made = sum(map(len, deliveries.payloads))
@@ -58,8 +58,9 @@ def test_a_large_result_is_in_memory_once(queries: list[str]) -> None:
     assert growth(PROGRAM, queries) < (2.4 if "order by" in queries[0] else 1.6)
 
 
+@pytest.mark.slow
 def test_so_is_one_of_a_batch() -> None:
-    program = PROGRAM.split("subscriptions.count_nodes")[0] + BATCH
+    program = PROGRAM.split("subscriptions.node_counts")[0] + BATCH
     assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 1.6
 
 
@@ -81,7 +82,7 @@ print((resident() - before) / len(held))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident memory from /proc")
 def test_small_batches_that_are_kept_keep_little_memory() -> None:
     # Results are put together in memory made ready by the page; what little there is of them does not hold it.
-    program = PROGRAM.split("subscriptions.count_nodes")[0] + HELD
+    program = PROGRAM.split("subscriptions.node_counts")[0] + HELD
     assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 12_000
 
 
@@ -91,16 +92,16 @@ AFTER_A_LARGE_ONE = HELD.replace(
 large = pa.array([b"<f>" + b"<i>words and words</i>" * 100_000 + b"</f>"], pa.large_binary())
 for _ in range(4):
     subscriptions.match_batch(large, deliver=True)
-    subscriptions.deliver(large[0].as_py()).joined_payloads()
+    subscriptions.deliver(large[0].as_py()).arrow()
 before =""",
 ).replace(
     "for _ in range(4_000)]",
-    "for _ in range(2_000)]\nheld += [subscriptions.deliver(b'<f><i/></f>').joined_payloads() for _ in range(2_000)]",
+    "for _ in range(2_000)]\nheld += [subscriptions.deliver(b'<f><i/></f>').arrow() for _ in range(2_000)]",
 )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident memory from /proc")
 def test_small_answers_that_are_kept_do_not_keep_the_memory_of_a_large_one() -> None:
     # A few may be in memory that a large answer before them needed: with 2 MB of it each, 4,000 would hold 8 GB.
-    program = PROGRAM.split("subscriptions.count_nodes")[0] + AFTER_A_LARGE_ONE
+    program = PROGRAM.split("subscriptions.node_counts")[0] + AFTER_A_LARGE_ONE
     assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 12_000

@@ -2,14 +2,13 @@
 
 What lives where:
 
-- ``subscriptions``, ``registration``, ``answers``, ``joined_payloads``: :class:`SubscriptionSet`, the public face of
-  the matching engine
-- ``query_check``: is it a query, and how would it run
+- ``subscriptions``, ``registration``, ``answers``: :class:`SubscriptionSet`, the public face of the matching engine
+- ``query_check``: what is known of a query without a message
 - ``envelope``: an element around each delivery
 - ``limits``: what keeps hostile messages and queries from exhausting a machine
 - ``errors``: every error and warning
 - ``subscription_files``: reading subscriptions
-- ``engine``: key tables, Arrow batches and external results around the compiled engine
+- ``engine``: the session, through which all others ask the compiled engine; Arrow batches; external queries
 - ``reading``: from bytes to messages
 - ``query``: queries as data; ``schema``: DTDs; ``explanation``: why a query matches; ``xquery``: the Saxon process
 - ``spark``: the pipeline on Apache Spark
@@ -22,26 +21,35 @@ What lives where:
 from twigcast._core import VERSION
 from twigcast.answers import Deliveries, Delivery, Match, Node
 from twigcast.envelope import Envelope
-from twigcast.joined_payloads import JoinedPayloads
+from twigcast.errors import QueryError, QueryWarning, RejectedMessage, TwigcastError
+from twigcast.explanation.explainer import Explanation, explain
 from twigcast.limits import Limits
 from twigcast.query_check import QueryReport, check
-from twigcast.registration import RefusedSubscription, Subscription
-from twigcast.subscriptions import SubscriptionSet
+from twigcast.registration import AddReport, RefusedSubscription, Subscription, SubscriptionWarning
+from twigcast.subscriptions import EngineStatistics, SubscriptionSet
 
 __version__ = VERSION
 
 __all__ = [
+    "AddReport",
     "Deliveries",
     "Delivery",
+    "EngineStatistics",
     "Envelope",
-    "JoinedPayloads",
+    "Explanation",
     "Limits",
     "Match",
     "Node",
+    "QueryError",
     "QueryReport",
+    "QueryWarning",
     "RefusedSubscription",
+    "RejectedMessage",
     "Subscription",
     "SubscriptionSet",
+    "SubscriptionWarning",
+    "TwigcastError",
     "__version__",
     "check",
+    "explain",
 ]

@@ -4,7 +4,7 @@ Errors are those of :mod:`twigcast.errors`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 from twigcast.errors import TwigcastError
 
@@ -36,92 +36,59 @@ class Engine:
     def __new__(cls, limits: Mapping[str, int] = ...) -> Engine:
         """Make an empty engine. ``limits``: names and values as in ``twigcast.Limits``."""
 
-    def add(self, key: str, query: str, namespaces: Mapping[str, str], dialect: str, replace: bool) -> list[str]:
-        """Register one query; returns warnings. ``dialect`` is ``"xpath"``, ``"legacy"`` or ``"xquery"``."""
+    def add(self, key: str, query: str, namespaces: dict[str, str], dialect: str, replace: bool) -> str | None:
+        """Registers one query and returns a warning, if there is one.
 
-    def add_many(
-        self,
-        keys: Sequence[str],
-        queries: Sequence[str],
-        namespaces: Sequence[Mapping[str, str]],
-        dialect: str,
-        replace: bool,
-    ) -> list[tuple[int, TwigcastError]]:
-        """Register many. Returns (index, error) of the refused ones.
+        Raises ``UnicodeEncodeError`` for strings with half of a surrogate pair.
 
-        ``namespaces`` holds one mapping per query, or exactly one for all.
+        ``dialect`` is ``"xpath"``, ``"legacy"``, or ``"xquery"`` for a query that another processor evaluates.
         """
 
-    def add_pairs(
-        self, pairs: list[Any], namespaces: Mapping[str, str], dialect: str, replace: bool
-    ) -> list[tuple[int, TwigcastError]] | None:
-        """``add_many`` of a list of tuples of key and query. ``None``: some are not just that; nothing was added."""
+    def add_many(self, items: list[Any], namespaces: dict[str, str], dialect: str, replace: bool) -> AddOutcome:
+        """Registers many queries.
+
+        ``items`` are ``twigcast.Subscription``, or tuples of key, query, and perhaps namespaces and dialect.
+        ``namespaces`` are those of all, ``dialect`` that of items that name none; queries in XQuery are tried as XPath.
+        """
 
     def remove(self, key: str) -> bool:
-        """Remove a subscription; whether it was there."""
+        """Removes a subscription and returns whether it was there."""
 
     def __len__(self) -> int: ...
-    def __contains__(self, key: str) -> bool: ...
+    def __contains__(self, key: object) -> bool: ...
     def keys(self) -> list[str]:
-        """All keys, in slot order."""
+        """Returns all keys, in slot order."""
 
-    def query(self, key: str) -> tuple[str, dict[str, str], str] | None:
-        """The text, namespaces and dialect of a subscription."""
-
-    def rewrites(self, key: str) -> bool:
-        """Whether the subscription is a For-Where-Return query (it delivers a payload of its own)."""
+    def query(self, key: str) -> StoredQuery | None:
+        """Returns the query of a subscription."""
 
     @property
     def version(self) -> int:
-        """Grows with each change of the population."""
+        """A number that grows with each change of the population."""
 
-    @property
-    def keys_at(self) -> tuple[int, int]:
-        """The version of the keys, and how many slots there are.
-
-        As long as the version stays, a slot keeps its key, unless it comes into no use. Further slots may come.
-        """
-
-    def key_table(self, known: tuple[int, int, int] = ...) -> tuple[int, int, bytes, bytes]:
-        """The version of the keys, and the keys by slot as an Arrow string array: 32-bit offsets and text.
-
-        Slots are what ``match`` and ``match_batch`` answer with; those in no use have an empty key. ``known`` is a
-        table that the caller has: the version of its keys, how many there are, and the bytes of their text. If it is
-        right, what is answered goes behind it. The second number is that of the first slot: 0, or how many are known.
-        """
-
-    def group_table(self) -> tuple[int, bytes, bytes, bytes]:
-        """The version, and the keys by query, as an Arrow array of lists of strings.
-
-        That is: where each query's keys begin and end among all keys, and offsets and text of these. Queries stand for
-        their subscriptions in a ``grouped`` answer of ``match_batch``.
-        """
+    def key_table(self) -> KeyTable:
+        """Returns the keys by slot; slots in no use have an empty one."""
 
     def slots_of(self, keys: Sequence[str]) -> list[int | None]:
-        """The slots of subscriptions by their keys (``None``: there is no such one), to keep a table after changes."""
+        """Returns the slots of subscriptions by their keys; ``None`` where there is no such subscription."""
 
     def match(self, xml: bytes) -> list[int]:
-        """Slots of the matching subscriptions, ascending. Releases the GIL."""
+        """Returns the slots of the matching subscriptions, ascending. Releases the GIL."""
 
-    def match_with_failures(self, xml: bytes) -> tuple[list[int], list[tuple[int, str]]]:
-        """Like ``match``, with (slot, reason) of the subscriptions that could not be decided on this message."""
+    def answer(self, xml: bytes) -> Answer:
+        """Returns the matching subscriptions, without looking up their keys. Releases the GIL."""
 
-    def answer(self, xml: bytes) -> tuple[Answer, list[tuple[str, str]]]:
-        """The matching subscriptions, without a look at their keys yet, and (key, reason) of those not decided.
+    def match_stream(self, stream: bytes, dictionary: NameDictionary | None = None) -> Answer:
+        """Does the same for a message that comes as an element stream (``ParsedMessage.stream``)."""
 
-        Releases the GIL.
+    def nodes(self, xml: bytes, key: str, since: object = None) -> list[SelectedNode]:
+        """Returns the nodes that a subscription selects, in document order.
+
+        ``since``: an ``Answer``; raises ``SubscriptionChanged`` if the subscription is not the one of that moment.
         """
 
-    def match_stream(
-        self, stream: bytes, dictionary: NameDictionary | None = None
-    ) -> tuple[list[int], list[tuple[int, str]]]:
-        """Like ``match_with_failures``, for a message that comes as an element stream (``ParsedMessage.stream``)."""
-
-    def nodes(self, xml: bytes, key: str) -> list[tuple[str, str, int, int, int, int]]:
-        """The nodes that a subscription selects: (kind, name, start, end, line, column).
-
-        ``start`` and ``end`` are bytes from 0, line and column count from 1.
-        """
+    def node_counts(self, xml: bytes) -> list[tuple[str, int]]:
+        """Returns how many nodes each matching subscription selects, by key, in slot order."""
 
     @property
     def has_external(self) -> bool:
@@ -130,161 +97,171 @@ class Engine:
     def share_results(self, share: bool) -> None:
         """Whether results of different queries are computed together, which is what one wants; for measuring."""
 
-    def external(self) -> list[tuple[int, str, str, dict[str, str]]]:
-        """The subscriptions to such queries: slot, key, query and namespaces."""
-
-    def deliver(self, xml: bytes) -> tuple[list[int], list[int | None], list[bytes], list[tuple[str, str]]]:
-        """What one message is delivered as: matching slots, number of the payload for each, payloads, and failures.
-
-        The number is ``None`` where the message itself is delivered. Subscriptions that get the same payload share it.
-        Failures are (key, reason).
-        """
-
-    def results(self, xml: bytes) -> tuple[Results, list[tuple[str, str]]]:
-        """As ``deliver``, but with deliveries and results that are made when they are asked for; and failures."""
+    def results(self, xml: bytes) -> Results:
+        """Returns the deliveries of a message. They are expanded, and results written, when they are asked for."""
 
     def match_batch(
         self,
         offsets: bytes,
         data: bytes | memoryview,
         count: int,
-        validity: bytes | None,
-        deliver: bool,
-        nodes: bool,
-        threads: int,
-        known: tuple[int, int, int] | None = None,
-        grouped: bool = False,
+        *,
+        deliver: bool = False,
+        nodes: bool = False,
+        threads: int = 1,
+        naming: Literal["slots", "keys", "groups"] = "keys",
     ) -> BatchResult:
-        """Match ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
+        """Matches ``count`` messages laid out as an Arrow large-binary array (64-bit offsets). Releases the GIL.
 
         Of a slice, ``offsets`` are its own, and ``data`` begin where the first of them points. A view (of format ``B``)
         is copied once, into memory that the engine keeps; ``bytes`` are not copied.
 
-        All are matched against the population as it is at one moment. Unless the caller's table of keys, ``known``
-        (see ``key_table``), is right for that, the answer brings the keys that it needs, or what is missing at the end
-        of the table; ``None``: it never does. ``grouped``: the answer is in queries rather than slots, and the first
-        number of ``known`` is the version of the group table.
+        All are matched against the population as it is at one moment. ``naming`` says what the matches are: slots;
+        positions in a table of keys; or positions in a table of lists of keys, one for each query.
         """
 
     def save(self, path: str) -> None:
-        """Write a snapshot, atomically."""
+        """Writes a snapshot, atomically."""
 
     @staticmethod
     def load(path: str, limits: Mapping[str, int] = ...) -> Engine:
-        """Read a snapshot. Raises ``SnapshotError`` on a damaged file or one of another version."""
+        """Reads a snapshot. Raises ``SnapshotError`` on a damaged file or one of another version."""
 
-    def describe(self, key: str) -> dict[str, str]:
-        """How a subscription runs: ``route``, ``normal_form``, ``reason``.
-
-        A route is ``automaton``, ``twig``, ``keyed`` or ``verified``.
-        """
+    def describe(self, key: str) -> QueryCheck:
+        """Returns how a subscription runs."""
 
     def explain(self, xml: bytes, query: str, namespaces: Mapping[str, str], dialect: str) -> str:
-        """Why a query matches a message or not, as a JSON object (see ``twigcast.explain``)."""
+        """Returns why a query matches a message or not, as a JSON object (see ``twigcast.explain``)."""
 
     def statistics(self) -> dict[str, int]:
-        """Counts and byte sizes of the shared structures."""
+        """Returns counts and byte sizes of the shared structures."""
+
+@final
+class AddOutcome:
+    """What the engine says of many subscriptions, each by its index."""
+
+    refused: list[tuple[int, Exception]]
+    """``TwigcastError`` of those refused, ``UnicodeEncodeError`` for strings with half of a surrogate pair."""
+    warnings: list[tuple[int, str]]
+
+@final
+class StoredQuery:
+    """A subscription's query as it was registered."""
+
+    query: str
+    namespaces: dict[str, str]
+    dialect: str
+
+@final
+class SelectedNode:
+    """A node that a query selects; ``start`` and ``end`` are bytes from 0, line and column count from 1."""
+
+    kind: str
+    name: str
+    start: int
+    end: int
+    line: int
+    column: int
+
+@final
+class QueryCheck:
+    """What is known of a query without any message."""
+
+    query: str
+    normal_form: str
+    route: str
+    """``automaton``, ``twig``, ``keyed`` or ``verified``; ``xquery`` for a query of another processor."""
+    reason: str
+    warnings: list[str]
+
+@final
+class ExternalMatch:
+    """A match that another processor decides."""
+
+    row: int
+    """Row of the message."""
+    position: int
+    """Position among all matches."""
+    key: str
+    query: str
+    namespaces: dict[str, str]
 
 @final
 class Answer:
-    """The subscriptions that one message matched when it was asked. What changes later changes nothing in it."""
+    """The subscriptions that one message matched at one moment. What changes later changes nothing in it."""
+
+    undecided: list[tuple[str, str]]
+    """Keys and reasons of the subscriptions that could not be decided."""
+    external: list[ExternalMatch]
 
     def __len__(self) -> int:
-        """How many there are: known beforehand."""
+        """Returns how many there are, which is known beforehand."""
 
     def __contains__(self, key: object) -> bool:
-        """Whether a subscription matched; the others are not looked at."""
+        """Returns whether a subscription matched; the others are not looked at."""
 
     def keys(self) -> list[str]:
-        """The keys, looked up now."""
+        """Returns the keys, looked up now."""
 
 @final
-class Numbers:
-    """32-bit numbers, in memory that is used again once nobody looks at them: a buffer of bytes, to be read only."""
+class KeyTable:
+    """The keys by slot, or lists of keys by query, at one moment."""
 
-    def __len__(self) -> int:
-        """How many numbers there are."""
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Exports the table as an Arrow array of strings, or of lists of strings."""
 
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def arrow(self) -> Any:
+        """Returns the table as an array of pyarrow, always the same one."""
 
 @final
-class Bytes:
-    """Bytes, in memory that is used again once nobody looks at them: a buffer, to be read only."""
+class NumberBuffer:
+    """Numbers of 32 or 64 bits, or bytes, little-endian: a buffer of bytes, to be read only.
+
+    The memory is used again once nobody looks at it.
+    """
 
     def __len__(self) -> int:
-        """How many bytes there are."""
+        """Returns how many numbers or bytes there are."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class BatchResult:
-    """Answers to one batch, as raw little-endian Arrow buffers."""
+    """The answers to one batch, as Arrow buffers."""
 
-    @property
-    def key_offsets(self) -> bytes:
-        """``count + 1`` 32-bit offsets into ``found``."""
+    match_offsets: NumberBuffer
+    """``count + 1`` 32-bit offsets into ``matches``."""
+    matches: NumberBuffer
+    """32-bit slots, or positions in ``keys``, of all matches, message after message."""
+    keys: KeyTable | None
+    """What the matches are positions in, unless they are slots."""
+    match_counts: NumberBuffer
+    """32-bit number of matching subscriptions per message, where the answer is in groups."""
+    node_counts: NumberBuffer
+    """32-bit number of selected nodes per match; empty unless asked for."""
+    payload_indices: NumberBuffer
+    """32-bit index of the payload per match, -1 where it is the message itself; empty unless asked for."""
+    payload_validity: NumberBuffer
+    """A bit per match, set where it has a payload; empty where all have one."""
+    payload_offsets: NumberBuffer
+    """64-bit offsets into ``payloads``, one more than there are different payloads."""
+    payloads: NumberBuffer
+    """All different payloads, one after the other."""
+    external: list[ExternalMatch]
+    """The matches that another processor decides; empty where the answer is in groups."""
+    errors: list[tuple[int, TwigcastError]]
+    """Rows and errors of the messages that were rejected."""
+    failures: list[tuple[int, TwigcastError]]
+    """Rows and ``UndecidedSubscription`` of subscriptions that failed on a message; its other answers stand."""
+    needs_conversion: list[int]
+    """Rows to convert to plain UTF-8 (``twigcast.reading.conversion.to_utf8``) and match again."""
 
-    @property
-    def slots(self) -> bytes:
-        """32-bit slots of all matches, message after message; where there are ``keys``, places in these.
+    def merge(self, replies: Mapping[int, bytes | None], failures: list[tuple[int, TwigcastError]]) -> BatchResult:
+        """Returns the answer with the results of external matches.
 
-        Copied when asked for, from ``found``.
+        ``replies``: results by position of the match; without a result it is no match. ``failures`` are added.
         """
-
-    @property
-    def found(self) -> Numbers:
-        """The slots; where the answer is grouped, the same for queries: places in the group table, or in ``groups``."""
-
-    @property
-    def match_counts(self) -> bytes:
-        """32-bit number of matching subscriptions per message, where the answer is grouped."""
-
-    @property
-    def groups(self) -> tuple[bytes, bytes, bytes] | None:
-        """The keys of the matching subscriptions by query, as in a group table."""
-
-    @property
-    def keys(self) -> tuple[bytes, bytes] | None:
-        """What ``slots`` are places in, as an Arrow string array: 32-bit offsets and text.
-
-        The keys of the matching subscriptions, each once; where matches are many, the keys by slot as in a key table.
-        """
-
-    @property
-    def more_keys(self) -> tuple[bytes, bytes] | None:
-        """The keys of the slots behind those of the caller's table, as an Arrow string array to be put behind that."""
-
-    @property
-    def node_counts(self) -> bytes:
-        """32-bit number of selected nodes per match; empty unless asked for."""
-
-    @property
-    def payload_numbers(self) -> Numbers:
-        """32-bit number of the payload per match, -1 where there is none; empty unless asked for."""
-
-    @property
-    def payload_validity(self) -> bytes:
-        """A bit per match, set where it has a payload; empty where all have one."""
-
-    @property
-    def payload_offsets(self) -> bytes:
-        """64-bit offsets into ``payloads``, one more than there are different payloads."""
-
-    @property
-    def payloads(self) -> Bytes:
-        """All different payloads, one after the other."""
-
-    @property
-    def errors(self) -> list[tuple[int, TwigcastError]]:
-        """(row, error) of the messages that were rejected."""
-
-    @property
-    def failures(self) -> list[tuple[int, TwigcastError]]:
-        """(row, UndecidedSubscription) of the subscriptions that failed on a message; its other answers stand."""
-
-    @property
-    def needs_conversion(self) -> list[int]:
-        """Rows to convert to plain UTF-8 (``twigcast.reading.conversion.to_utf8``) and match again."""
 
 @final
 class SpanCodec:
@@ -328,16 +305,16 @@ class SpanCodec:
         """The same as a frame."""
 
 @final
-class WantedLabels:
-    """What many messages ask of a routing table: labels, and the target, below 64, that each stands for."""
+class LabelRequest:
+    """What many messages ask of a conjunction index: labels, and the target, below 64, that each stands for."""
 
-    def __new__(cls, labels: Sequence[tuple[int, int]]) -> WantedLabels:
+    def __new__(cls, labels: Sequence[tuple[int, int]]) -> LabelRequest:
         """These labels."""
 
     def __len__(self) -> int: ...
 
 @final
-class RoutingTable:
+class ConjunctionIndex:
     """Conjunctions of linear paths, each path matched once for all of them.
 
     Use :mod:`twigcast.overlay.onyx.content.routing_table`.
@@ -346,7 +323,7 @@ class RoutingTable:
     conjunction holds when all its paths match, wherever they do; one without paths always holds.
     """
 
-    def __new__(cls, limits: Mapping[str, int] = ...) -> RoutingTable:
+    def __new__(cls, limits: Mapping[str, int] = ...) -> ConjunctionIndex:
         """Make an empty table. ``limits``: names and values as in ``twigcast.Limits``."""
 
     def add(self, paths: Sequence[tuple[str, Mapping[str, str]]], labels: Sequence[int]) -> int:
@@ -359,7 +336,7 @@ class RoutingTable:
         """Remove a conjunction; whether it was there."""
 
     def __len__(self) -> int: ...
-    def route(self, xml: bytes, wanted: WantedLabels | Sequence[tuple[int, int]]) -> int:
+    def route(self, xml: bytes, wanted: LabelRequest | Sequence[tuple[int, int]]) -> int:
         """The targets of a message, as bits. ``wanted``: labels and the target, below 64, that each stands for.
 
         Targets that are reached are not looked for again; a path that cannot be decided counts as matching. Releases
@@ -367,7 +344,7 @@ class RoutingTable:
         """
 
     def route_stream(
-        self, stream: bytes, dictionary: NameDictionary | None, wanted: WantedLabels | Sequence[tuple[int, int]]
+        self, stream: bytes, dictionary: NameDictionary | None, wanted: LabelRequest | Sequence[tuple[int, int]]
     ) -> int:
         """Like ``route``, for a message that comes as an element stream (``ParsedMessage.stream``)."""
 
@@ -467,8 +444,8 @@ class XPathFunction:
 def functions() -> list[XPathFunction]:
     """Returns the rows of all core functions, in the order of the Recommendation."""
 
-def check(query: str, namespaces: Mapping[str, str], dialect: str) -> dict[str, object]:
-    """Parse a query alone: ``normal_form``, ``route``, ``reason``, ``warnings``."""
+def check(query: str, namespaces: Mapping[str, str], dialect: str) -> QueryCheck:
+    """Parses and plans a query alone."""
 
 def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, ...]]:
     """The events of a message, for tests.
@@ -478,31 +455,29 @@ def scan_events(xml: bytes, limits: Mapping[str, int] = ...) -> list[tuple[str, 
 
 @final
 class Results:
-    """The results of one message, by number. Their bytes are put together when they are looked at first.
+    """The different results of one message, by index, and who gets which. A result is written when it is looked at.
 
-    Those over the limit are nobody's, and empty.
+    A result over the limit is empty, and nobody gets it.
     """
 
-    delivery_count: int
-    keys_version: int
-    """The first of :attr:`Engine.keys_at` when the answer was given."""
+    undecided: list[tuple[str, str]]
+    """Keys and reasons of the subscriptions that could not be decided, or whose result is over the limit."""
+    external: list[ExternalMatch]
 
-    def keys(self, first: int = 0) -> list[str]:
-        """The keys of the matching slots as they were then, in the order of the slots, but for the first so many."""
+    @property
+    def delivery_count(self) -> int:
+        """How many deliveries there are."""
 
-    def deliveries(self, *, in_order: bool = False) -> tuple[bytes, bytes]:
-        """Matching slots and the numbers of their results, as 32-bit integers.
+    def keys(self) -> list[str]:
+        """Returns the keys of the deliveries, in the order of the slots, as they were when the message was matched."""
 
-        The number is -1 where the message itself is delivered. Slots are in no order, unless it is asked for.
-        """
+    def payload_indices(self) -> list[int | None]:
+        """Returns the index of each delivery's result; ``None`` is the message itself."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> bytes: ...
-    def size(self, index: int) -> int:
-        """How many bytes a result has, without putting it together."""
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Exports ``key`` and ``payload`` of all deliveries as an Arrow struct, all results in one buffer.
 
-    def joined(self) -> tuple[Bytes, bytes]:
-        """All results, put together now, one after the other; and 64-bit offsets into them, one more than there are.
-
-        Releases the GIL. Raises ``MemoryError`` if there is no memory for all of them.
+        Raises ``MemoryError`` if there is no memory for all of them.
         """

@@ -1,7 +1,4 @@
-"""What a subscription set answers about one message: matches, selected nodes, deliveries.
-
-The engine answers in *slots*, the small numbers of subscriptions; `twigcast.engine.key_tables` turns them into keys.
-"""
+"""What a subscription set says of one message: matches, selected nodes, deliveries."""
 
 from __future__ import annotations
 
@@ -9,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, overload
 
-from twigcast import _core
+from twigcast._core import Answer, Results
 from twigcast.envelope import Envelope
-from twigcast.errors import UndecidedSubscription
-from twigcast.joined_payloads import JoinedPayloads
+from twigcast.errors import MissingExtra, UndecidedSubscription
 
 if TYPE_CHECKING:
-    pass
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,55 +47,32 @@ class Node:
         return self.message[self.start : self.end]
 
 
-class Matching(Protocol):
-    """The matching subscriptions of one message."""
-
-    def __len__(self) -> int: ...
-    def __contains__(self, key: object, /) -> bool: ...
-    def keys(self) -> list[str]:
-        """Their keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """Matching subscriptions of which the keys are known already."""
-
-    named: list[str]
-
-    def __len__(self) -> int:
-        return len(self.named)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.named
-
-    def keys(self) -> list[str]:
-        """Their keys."""
-        return self.named
-
-
 class Match:
-    """The subscriptions that one message matches. True when there is any.
+    """The subscriptions that one message matches. It is true if there is any.
 
-    How many there are, and whether a certain one is among them, is known without looking up all keys: that is done when
-    they are first asked for. They are those of the moment of matching, whatever changed in the set since.
+    Their number, and whether a key is among them, is known without looking up all keys; these are looked up when they
+    are first asked for. They are the keys of the moment of matching, whatever changed in the set since.
 
     Args:
-        matching: The matching subscriptions.
-        undecided: Keys and reasons of the subscriptions that failed.
+        answer: The answer of the engine.
+        dropped: Keys in ``answer`` that do not match after all.
+        undecided: Keys and reasons of the subscriptions that could not be decided.
         find_nodes: Finds the nodes that a subscription's query selects, by key.
         count_nodes: Counts the nodes that each matching subscription selects.
     """
 
-    __slots__ = ("_count_nodes", "_find_nodes", "_keys", "_matching", "_undecided")
+    __slots__ = ("_answer", "_count_nodes", "_dropped", "_find_nodes", "_keys", "_undecided")
 
     def __init__(
         self,
-        matching: Matching,
-        undecided: list[tuple[str, str]],
+        answer: Answer,
+        dropped: frozenset[str],
+        undecided: Sequence[tuple[str, str]],
         find_nodes: Callable[[str], list[Node]],
         count_nodes: Callable[[], dict[str, int]],
     ) -> None:
-        self._matching = matching
+        self._answer = answer
+        self._dropped = dropped
         self._undecided = undecided
         self._find_nodes = find_nodes
         self._count_nodes = count_nodes
@@ -107,9 +80,10 @@ class Match:
 
     @property
     def keys(self) -> list[str]:
-        """Keys of the matching subscriptions."""
+        """The keys of the matching subscriptions."""
         if self._keys is None:
-            self._keys = self._matching.keys()
+            keys = self._answer.keys()
+            self._keys = [key for key in keys if key not in self._dropped] if self._dropped else keys
         return self._keys
 
     @property
@@ -118,28 +92,29 @@ class Match:
         return [UndecidedSubscription(key, reason) for key, reason in self._undecided]
 
     def nodes(self, key: str) -> list[Node]:
-        """The nodes that a subscription's query selects in this message, in document order.
+        """Returns the nodes that a subscription's query selects in this message, in document order.
 
-        Empty where the subscription does not match. Evaluated when asked for, with the query that the key has then.
+        There are none where the subscription does not match. The query is evaluated when this is called.
 
         Raises:
             UnknownKey: There is no such subscription.
+            SubscriptionChanged: It was replaced or removed since the message was matched.
             UndecidedSubscription: Evaluating the query took too long.
         """
         return self._find_nodes(key)
 
     def node_counts(self) -> dict[str, int]:
-        """How many nodes each matching subscription selects, by key. Evaluated when asked for."""
+        """Returns how many nodes each matching subscription selects, by key, as the set is when this is called."""
         return self._count_nodes()
 
     def __bool__(self) -> bool:
-        return len(self._matching) > 0
+        return len(self) > 0
 
     def __len__(self) -> int:
-        return len(self._matching)
+        return len(self._answer) - len(self._dropped)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._matching
+        return key in self._answer and key not in self._dropped
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys)
@@ -171,10 +146,10 @@ class DeliveryEnvelope:
     """Whether to put it around messages that are delivered as they are, too."""
 
     queries: Mapping[str, str] = field(default_factory=dict)
-    """By key, the queries of the matching subscriptions, if the envelope tells them."""
+    """By key, the queries of the matching subscriptions, if the envelope has an attribute for them."""
 
     def around(self, delivery: Delivery) -> Delivery:
-        """A delivery in the envelope."""
+        """Returns a delivery in the envelope."""
         if not (delivery.rewritten or self.whole):
             return delivery
         put = self.envelope.around if delivery.rewritten else self.envelope.around_message
@@ -182,87 +157,106 @@ class DeliveryEnvelope:
         return delivery._replace(payload=put(delivery.payload, self.message_id, delivery.key, query))
 
 
-class Told(Protocol):
-    """Who gets which payload of one message."""
+@dataclass(frozen=True, slots=True)
+class ListedResults:
+    """Results that are lists of Python, where some come from another processor; as ``_core.Results`` else."""
 
-    def keys(self) -> Sequence[str]:
-        """The keys of the matching subscriptions."""
+    listed_keys: list[str]
+    listed_indices: list[int | None]
+    payloads: list[bytes]
 
-    def numbers(self) -> memoryview:
-        """For each the index of its payload, -1 for the message: 32-bit integers."""
+    @property
+    def delivery_count(self) -> int:
+        """The number of deliveries."""
+        return len(self.listed_keys)
 
+    def keys(self) -> list[str]:
+        """Returns the keys, delivery after delivery."""
+        return self.listed_keys
 
-_WHOLE: Final = -1
-"""In place of the number of a payload: the message itself."""
+    def payload_indices(self) -> list[int | None]:
+        """Returns the index of each delivery's payload; ``None`` is the message itself."""
+        return self.listed_indices
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def __getitem__(self, index: int) -> bytes:
+        return self.payloads[index]
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        import pyarrow as pa
+
+        indices = pa.array(self.listed_indices, pa.int32())
+        payloads = pa.DictionaryArray.from_arrays(indices, pa.array(self.payloads, pa.large_binary()))
+        keys = pa.array(self.listed_keys, pa.string()).dictionary_encode()
+        batch = pa.RecordBatch.from_arrays([keys, payloads], names=["key", "payload"])
+        return cast("tuple[object, object]", batch.__arrow_c_array__(requested_schema))
+
 
 _delivery: Final = cast("Callable[[tuple[str, bytes, bool]], Delivery]", partial(tuple.__new__, Delivery))
-"""Of all its fields. There may be thousands a message, and any function in Python takes several times as long."""
+"""Makes a delivery of all its fields. There may be thousands a message, and a function in Python takes far longer."""
 
 
 class Deliveries(Sequence[Delivery]):
-    """The deliveries of one message, as long as nothing is removed in the order in which subscriptions were added.
+    """The deliveries of one message, in the order in which subscriptions were added unless some were removed.
 
-    They are made when they are looked at, and so are their payloads: until then it is only known who gets which.
-    Subscriptions that get the same payload share one object. Where they are many, to have all payloads in one buffer
-    and their numbers (:meth:`joined_payloads`, :attr:`numbers`) takes a small part of what an object for each takes.
+    Deliveries and payloads are made when they are first looked at; until then only who gets which is known.
+    Subscriptions that get the same payload share one object. Where there are many, :meth:`arrow` has them all in one
+    buffer, in a small part of the time that an object for each takes.
 
     Args:
         message: The message, which is the payload of queries that rewrite nothing.
-        count: How many deliveries there are.
-        reported: Tells who gets which payload.
-        payloads: The different payloads.
-        undecided: The subscriptions that could not be decided on the message.
-        wrapping: What to put around payloads when they are looked at.
+        results: The different payloads, and who gets which.
+        undecided: Keys and reasons of the subscriptions that could not be decided on the message.
+        envelope: What to put around payloads when deliveries are looked at.
     """
 
-    __slots__ = ("_count", "_message", "_payloads", "_seen", "_told", "_wrapping", "undecided")
+    __slots__ = ("_envelope", "_message", "_results", "_rows", "undecided")
 
     def __init__(
         self,
         message: bytes,
-        count: int,
-        reported: Told,
-        payloads: Sequence[bytes] | _core.Results,
-        undecided: Sequence[UndecidedSubscription] = (),
-        wrapping: DeliveryEnvelope | None = None,
+        results: Results | ListedResults,
+        undecided: Sequence[tuple[str, str]] = (),
+        envelope: DeliveryEnvelope | None = None,
     ) -> None:
-        self._wrapping = wrapping
         self._message = message
-        self._count = count
-        self._told = reported
-        self._seen: tuple[Sequence[str], list[int]] | None = None
-        self._payloads = payloads
-        self.undecided = list(undecided)
+        self._results = results
+        self._envelope = envelope
+        self._rows: tuple[list[str], list[int | None]] | None = None
+        self.undecided = [UndecidedSubscription(key, reason) for key, reason in undecided]
         """The subscriptions that could not be decided on this message, with the reason; nearly always none."""
 
-    def _all(self) -> tuple[Sequence[str], list[int]]:
-        if self._seen is None:
-            self._seen = self._told.keys(), self._told.numbers().tolist()
-        return self._seen
+    def _all(self) -> tuple[list[str], list[int | None]]:
+        if self._rows is None:
+            self._rows = self._results.keys(), self._results.payload_indices()
+        return self._rows
 
-    def _made(self, key: str, number: int) -> Delivery:
-        rewritten = number != _WHOLE
-        delivery = _delivery((key, self._payloads[number] if rewritten else self._message, rewritten))
-        return delivery if self._wrapping is None else self._wrapping.around(delivery)
+    def _one(self, key: str, index: int | None) -> Delivery:
+        rewritten = index is not None
+        delivery = _delivery((key, self._message if index is None else self._results[index], rewritten))
+        return delivery if self._envelope is None else self._envelope.around(delivery)
 
     @overload
     def __getitem__(self, index: int) -> Delivery: ...
     @overload
     def __getitem__(self, index: slice) -> list[Delivery]: ...
     def __getitem__(self, index: int | slice) -> Delivery | list[Delivery]:
-        keys, numbers = self._all()
+        keys, indices = self._all()
         if isinstance(index, slice):
-            return list(map(self._made, keys[index], numbers[index]))
-        return self._made(keys[index], numbers[index])
+            return list(map(self._one, keys[index], indices[index]))
+        return self._one(keys[index], indices[index])
 
     def __iter__(self) -> Iterator[Delivery]:
-        keys, numbers = self._all()
-        if self._wrapping is not None or _WHOLE in numbers:
-            return map(self._made, keys, numbers)
-        return map(_delivery, zip(keys, map(self._payloads.__getitem__, numbers), repeat(True)))
+        keys, indices = self._all()
+        if self._envelope is not None or None in indices:
+            return map(self._one, keys, indices)
+        payloads = map(self._results.__getitem__, cast("list[int]", indices))
+        return map(_delivery, zip(keys, payloads, repeat(True)))
 
     def __len__(self) -> int:
-        return self._count
+        return self._results.delivery_count
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Deliveries | list) and list(self) == list(other)
@@ -274,71 +268,58 @@ class Deliveries(Sequence[Delivery]):
         return f"Deliveries([{shown}{', ...' if len(self) > 3 else ''}])"
 
     @property
-    def keys(self) -> Sequence[str]:
+    def keys(self) -> list[str]:
         """The keys, delivery after delivery."""
         return self._all()[0]
 
     @property
-    def numbers(self) -> memoryview:
-        """As :attr:`payload_numbers`, in 32-bit integers without an object for each; -1 is the message itself.
-
-        Look at the sign first: ``joined_payloads()[-1]`` is refused, but ``payloads[-1]`` is the last result, which is
-        another subscriber's.
-        """
-        return self._told.numbers()
-
-    @property
-    def payload_numbers(self) -> Sequence[int | None]:
+    def payload_indices(self) -> list[int | None]:
         """By delivery, the index of its payload in ``payloads``; ``None`` where the message itself is delivered."""
-        return [None if number == _WHOLE else number for number in self._all()[1]]
+        return self._all()[1]
 
     @property
     def payloads(self) -> Sequence[bytes]:
-        """The different results, without envelope. Each is put together when it is looked at first.
+        """The different results, without envelope. Each is written when it is first looked at.
 
-        One that was over a limit is empty; no delivery has its number.
+        A result over a limit is empty, and no delivery has its index.
         """
-        return self._payloads if isinstance(self._payloads, Sequence) else Payloads(self._payloads)
+        return _Payloads(self._results)
 
-    def joined_payloads(self) -> JoinedPayloads:
-        """All different results, without envelope, put together at once: one after the other in one buffer.
+    def arrow(self) -> pa.RecordBatch:
+        """Returns the deliveries as a record batch, with all results in one buffer, without envelope.
 
-        They have the numbers that they have in :attr:`payloads`, and that :attr:`numbers` tells. Where there are many,
-        this takes a small part of what looking at each takes. They are made anew each time this is called; those that
-        were made already (of very large messages, and of queries in XQuery) are copied.
-
-        The first call lays a small message out for this. That takes up to 256 KiB, which these deliveries hold as long
-        as they live: keep the buffer rather than them where you keep many.
+        The columns are ``key``, a ``dictionary<int32, string>``, and ``payload``, a
+        ``dictionary<int32, large_binary>``: its indices are those of :attr:`payload_indices`, and null stands for the
+        message itself. The results are written anew with each call. The first call lays a small message out for
+        this; the deliveries hold up to 256 KiB for it as long as they live, so where you keep many, keep the batches.
 
         Raises:
-            MemoryError: There is no memory for all of them, and they are a gigabyte or more, or were made already. They
-                can still be had one by one.
+            MemoryError: There is no memory for all results at once. They can still be had one by one.
+            MissingExtra: pyarrow is not installed.
         """
-        if isinstance(self._payloads, _core.Results):
-            return JoinedPayloads(*self._payloads.joined())
-        return JoinedPayloads.of(self._payloads)
+        try:
+            import pyarrow as pa
+        except ImportError as missing:
+            raise MissingExtra("pyarrow", "arrow") from missing
+        return pa.record_batch(self._results)
 
 
-class Payloads(Sequence[bytes]):
-    """Results by number, put together by the engine when they are looked at."""
+class _Payloads(Sequence[bytes]):
+    """The results of a message, by index."""
 
     __slots__ = ("_results",)
 
-    def __init__(self, results: _core.Results) -> None:
+    def __init__(self, results: Results | ListedResults) -> None:
         self._results = results
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
     @overload
     def __getitem__(self, index: slice) -> list[bytes]: ...
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return [self._results[number] for number in range(*index.indices(len(self)))]
         return self._results[index]
 
     def __len__(self) -> int:
         return len(self._results)
-
-    def sizes(self) -> list[int]:
-        """The bytes of each, without putting it together."""
-        return list(map(self._results.size, range(len(self))))

@@ -18,6 +18,7 @@
     │   ├── DuplicateKey              the key is taken             .key
     │   ├── InvalidKey                it is no text                .key .reason
     │   ├── UnknownKey                there is no such key         .key
+    │   ├── SubscriptionChanged       it is not what was matched   .key
     │   ├── UndecidedSubscription     it failed on one message     .key .reason
     │   ├── SubscriptionFileError     a subscription file is wrong .path .line .reason
     │   └── RefusedSubscriptions      some were refused            .refused
@@ -330,6 +331,23 @@ class UnknownKey(SubscriptionError, KeyError):
 
     def __str__(self) -> str:
         return f"there is no subscription with the key {self.key!r}"
+
+
+class SubscriptionChanged(SubscriptionError):
+    """A subscription was replaced or removed since a message was matched.
+
+    Args:
+        key: The key.
+    """
+
+    code = "subscription-changed"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"the subscription {self.key!r} was replaced or removed since the message was matched; match it again"
 
 
 class UndecidedSubscription(SubscriptionError):

@@ -1,10 +1,10 @@
-"""Subscriptions as their owners give them, before the engine has seen them."""
+"""Subscriptions as their owners write them, and reports on adding them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 from twigcast.errors import InvalidKey, QuerySyntaxError, TwigcastError
 from twigcast.reading.text import NO_CHARACTER, half_pair
@@ -14,7 +14,7 @@ Dialect = Literal["xpath", "legacy", "xquery"]
 ``xquery``: what these leave out of XQuery as well, evaluated by Saxon (the extra ``xquery``)."""
 
 DIALECTS: Final[dict[str, Dialect]] = {"xpath": "xpath", "legacy": "legacy", "xquery": "xquery"}
-"""By name."""
+"""The dialects by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,10 @@ class Subscription:
     """``None``: that of the set."""
 
 
+SubscriptionLike = Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]
+"""A subscription, or a tuple of its key, query and (if need be) namespaces."""
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedSubscription:
     """A subscription that was not added."""
@@ -42,48 +46,84 @@ class RefusedSubscription:
     error: TwigcastError
 
     index: int
-    """Its place among those given, from 0."""
+    """Its position among those that were passed, from 0."""
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """The key of the subscription."""
         return self.subscription.key
 
 
-Given = Subscription | tuple[str, str] | tuple[str, str, Mapping[str, str]]
-"""A subscription, or a tuple of its key, query and (if need be) namespaces."""
+@dataclass(frozen=True, slots=True)
+class SubscriptionWarning:
+    """A subscription that was added although its query looks wrong."""
+
+    key: str
+
+    index: int
+    """Its position among those that were passed, from 0."""
+
+    text: str
+    """What looks wrong."""
 
 
-def as_subscription(item: Given) -> Subscription:
-    """A subscription that may be written as a tuple."""
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What became of many subscriptions. It has no truth value: see :attr:`ok`."""
+
+    added: int
+    """How many were added, or took the place of others."""
+
+    refused: Sequence[RefusedSubscription]
+    """Those that were not added, in the order in which they were passed."""
+
+    warnings: Sequence[SubscriptionWarning]
+    """Those that were added and look wrong, in the same order."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether all were added."""
+        return not self.refused
+
+    def raise_if_refused(self) -> None:
+        """Raises the error of the first subscription that was refused, if any was.
+
+        Raises:
+            DuplicateKey: Its key is taken.
+            QueryError: Its query is refused.
+        """
+        for refused in self.refused:
+            raise refused.error
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("an AddReport has no truth value; use .ok (all were added) or .refused")
+
+
+def as_subscription(item: Any) -> Subscription:
+    """Returns an item of :data:`SubscriptionLike` as a subscription."""
     return item if isinstance(item, Subscription) else Subscription(*item)
 
 
-def runs(values: list[Any]) -> Iterator[tuple[int, int]]:
-    """First and past-the-last index of each run of equal values."""
-    first = 0
-    for index in range(1, len(values) + 1):
-        if index == len(values) or values[index] != values[first]:
-            yield first, index
-            first = index
-
-
-def is_text(subscription: Subscription) -> bool:
-    """Whether a subscription consists of characters; a Python string may hold halves of surrogate pairs besides."""
-    parts = (subscription.key, subscription.query, *subscription.namespaces, *subscription.namespaces.values())
-    return all(half_pair(part) is None for part in parts)
-
-
-def no_text(subscription: Subscription) -> TwigcastError:
-    """The error for a subscription that is no text."""
+def text_error(subscription: Subscription) -> TwigcastError:
+    """Returns the error for a subscription with half of a surrogate pair, which a Python string may hold."""
     if half_pair(subscription.key) is not None:
         return InvalidKey(subscription.key, NO_CHARACTER)
     return no_query(subscription.query)
 
 
 def no_query(query: str) -> QuerySyntaxError:
-    """The error for a query with half of a surrogate pair, in itself or in its namespaces."""
-    position = half_pair(query)
-    if position is None:
+    """Returns the error for a query with half of a surrogate pair, in itself or in its namespaces."""
+    index = half_pair(query)
+    if index is None:
         return QuerySyntaxError(query, 1, f"in its namespaces, {NO_CHARACTER}")
-    return QuerySyntaxError(query, position + 1, NO_CHARACTER)
+    return QuerySyntaxError(query, index + 1, NO_CHARACTER)
+
+
+def require_str(value: object, name: str) -> None:
+    """Checks that an argument is a string.
+
+    Raises:
+        TypeError: It is not; the error names the argument.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be str, not {type(value).__name__}")

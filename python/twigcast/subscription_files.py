@@ -29,6 +29,15 @@ from twigcast.limits import Limits
 from twigcast.registration import DIALECTS, Dialect, Subscription
 from twigcast.subscriptions import SubscriptionSet
 
+__all__ = [
+    "RefusedSubscriptionRow",
+    "SubscriptionFileRow",
+    "find_subscription",
+    "is_snapshot",
+    "load_subscriptions",
+    "read_subscriptions",
+]
+
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
 """What a snapshot starts with."""
 
@@ -246,8 +255,8 @@ def load_subscriptions(
             else:
                 refused.append(RefusedSubscriptionRow(row.path, row.line, None, row))
 
-    unacceptable = loaded.add_many(good_rows())
-    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in unacceptable]
+    report = loaded.add_many(good_rows())
+    refused += [RefusedSubscriptionRow(name, rows[one.index].line, one.key, one.error) for one in report.refused]
     refused.sort(key=lambda row: row.line or 0)
     return loaded, refused
 

@@ -1,65 +1,74 @@
 """The public face of the engine: a set of subscriptions that messages are matched against.
 
-A :class:`SubscriptionSet` keeps no state of its own but settings and a table of keys by slot. A *slot* is the small
-number that the engine knows a subscription by; numbers are used again after a removal, so an answer in slots is only
-good together with the table of the same engine version. Threads may match, add and remove at the same time: an answer
-about matches holds on to the keys as they were; of answers in slots the version is asked for before and after, and in
-the rare case that it changed the question is asked again, at last with changes held off.
+A :class:`SubscriptionSet` keeps its settings and an engine session, and nothing else.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from twigcast import _core
-from twigcast.answers import Deliveries, DeliveryEnvelope, Match, Matching, Named, Node, Told
-from twigcast.engine.key_tables import KeyTableCache, ToldByEngine
+from twigcast.answers import Deliveries, Match, Node
+from twigcast.engine.session import EngineSession
 from twigcast.envelope import Envelope
-from twigcast.errors import (
-    NeedsConversion,
-    QueryWarning,
-    SnapshotError,
-    TwigcastError,
-    UndecidedSubscription,
-    UnknownKey,
-)
+from twigcast.errors import QueryWarning, SnapshotError, UnknownKey
+from twigcast.explanation.explainer import Explanation, explain_with
 from twigcast.limits import Limits
-from twigcast.reading.conversion import to_utf8
-from twigcast.reading.text import MessageLike, as_bytes
+from twigcast.query_check import QueryReport
+from twigcast.reading.text import MessageLike
 from twigcast.registration import (
     DIALECTS,
+    AddReport,
     Dialect,
-    Given,
-    RefusedSubscription,
     Subscription,
-    as_subscription,
-    is_text,
-    no_text,
-    runs,
+    SubscriptionLike,
+    require_str,
 )
-from twigcast.single_answers import ask_single
-from twigcast.xquery.adding import add as add_query
-from twigcast.xquery.adding import add_many as add_queries
-from twigcast.xquery.adding import add_pairs
 from twigcast.xquery.saxon import require as require_saxon
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from twigcast.explanation import Explanation
 
-_BULK: Final = 2_000
-"""Queries handed to the engine at a time by ``add_many``: few, so that lists of them leave no holes in the memory."""
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """Counts of the structures that the subscriptions of a set share, and their sizes in bytes."""
 
-T = TypeVar("T")
+    subscriptions: int
+    contexts: int
+    """Different settings (namespaces and dialect) of subscriptions."""
+    queries: int
+    """Different queries."""
+    recent_queries: int
+    """Queries in the recent segment of the index."""
+    dead_queries: int
+    """Removed queries that stay in the main segment until it is merged."""
+    nfa_states: int
+    nfa_bytes: int
+    twigs: int
+    branches: int
+    branch_bytes: int
+    triggers: int
+    crowded_states: int
+    """States whose triggers are looked up in a table."""
+    evaluated_always: int
+    """Queries that are evaluated on each message."""
+    condition_bytes: int
+    atom_bytes: int
+    registry_bytes: int
+    """Bytes of keys, query texts and subscribers."""
+    compiled_bytes: int
+    matchers: int
+    """Matchers that no thread uses now; each has caches of its own."""
+    cache_bytes: int
+    cache_overflows: int
+    """How often the caches of a matcher were full and began anew."""
+    dfa_states: int
 
 
 class SubscriptionSet:
@@ -72,6 +81,7 @@ class SubscriptionSet:
         limits: What keeps hostile messages and queries from exhausting the machine.
 
     Raises:
+        QueryError: A query is refused.
         MissingExtra: The dialect is ``xquery``, and Saxon is not installed.
 
     A set can be used from several threads, and pickled.
@@ -79,7 +89,7 @@ class SubscriptionSet:
 
     def __init__(
         self,
-        subscriptions: Iterable[Given] = (),
+        subscriptions: Mapping[str, str] | Iterable[SubscriptionLike] = (),
         *,
         namespaces: Mapping[str, str] | None = None,
         dialect: Dialect = "xpath",
@@ -87,23 +97,20 @@ class SubscriptionSet:
     ) -> None:
         if limits is not None and not isinstance(limits, Limits):
             raise TypeError(f"limits must be Limits, not {type(limits).__name__}")
+        require_str(dialect, "dialect")
+        if dialect not in DIALECTS:
+            raise ValueError(f"dialect must be 'xpath', 'legacy' or 'xquery', not {dialect!r}")
         if dialect == "xquery":
             require_saxon()
-        self._namespaces = dict(namespaces or {})
+        self._namespaces = _checked(namespaces)
         self._dialect = dialect
-        self._limits = limits or Limits()
-        self.engine = _core.Engine(self._limits.as_dict())
-        """The compiled engine; internal."""
-        self._changing = threading.RLock()
-        self.tables = KeyTableCache(self.engine)
-        """Keys by slot and by query; internal."""
-        for refused in self.add_many(subscriptions):
-            raise refused.error
+        self._session = EngineSession.empty(limits or Limits())
+        self.add_many(subscriptions).raise_if_refused()
 
     # The population ---------------------------------------------------------------------------------------------------
 
     def add(self, key: str, query: str, *, namespaces: Mapping[str, str] | None = None) -> None:
-        """Add a subscription. It takes part from the next message on.
+        """Adds a subscription. It takes part from the next message on.
 
         Args:
             key: The subscriber's own identifier.
@@ -117,103 +124,43 @@ class SubscriptionSet:
         Warns:
             QueryWarning: The query can never match, always matches, or otherwise looks wrong.
         """
-        self._register(Subscription(key, query, namespaces or {}), replace=False)
+        self._add(key, query, namespaces, replace=False)
 
     def replace(self, key: str, query: str, *, namespaces: Mapping[str, str] | None = None) -> None:
-        """Give a subscription another query, or add it where there is none. Arguments as for :meth:`add`.
+        """Gives a subscription another query, or adds it where there is none. Arguments are as for :meth:`add`.
 
         Raises:
             QueryError: The query is refused. The subscription keeps the query that it had.
-        """
-        self._register(Subscription(key, query, namespaces or {}), replace=True)
 
-    def _register(self, subscription: Subscription, *, replace: bool) -> None:
-        namespaces = self._namespaces_of(subscription)
-        dialect = subscription.dialect or self._dialect
-        try:
-            with self._changing:
-                doubts = add_query(
-                    self.engine, subscription.key, subscription.query, namespaces, dialect, replace=replace
-                )
-        except UnicodeEncodeError:
-            raise no_text(subscription) from None
-        for doubt in doubts:
-            warnings.warn(f"{subscription.key}: {doubt}", QueryWarning, stacklevel=3)
+        Warns:
+            QueryWarning: As for :meth:`add`.
+        """
+        self._add(key, query, namespaces, replace=True)
+
+    def _add(self, key: str, query: str, namespaces: Mapping[str, str] | None, *, replace: bool) -> None:
+        declared = {**self._namespaces, **_checked(namespaces)} if namespaces else self._namespaces
+        warning = self._session.add(key, query, declared, self._dialect, replace=replace)
+        if warning is not None:
+            warnings.warn(f"{key}: {warning}", QueryWarning, stacklevel=3)
 
     def add_many(
-        self,
-        subscriptions: Iterable[Given],
-        *,
-        replace: bool = False,
-    ) -> list[RefusedSubscription]:
-        """Add many subscriptions, much faster than one by one. Returns those that were refused, with their errors.
+        self, subscriptions: Mapping[str, str] | Iterable[SubscriptionLike], *, replace: bool = False
+    ) -> AddReport:
+        """Adds many subscriptions, much faster than one by one, and reports which were refused.
 
         Args:
-            subscriptions: :class:`Subscription` objects, or tuples of key, query and (if need be) namespaces.
+            subscriptions: Queries by key, or :class:`Subscription` objects, or tuples of key, query and (if need be)
+                namespaces.
             replace: Whether a subscription whose key is taken takes the place of the old one.
+
+        Raises:
+            TypeError: An item is no subscription. Those before it may have been added.
         """
-        refused: list[RefusedSubscription] = []
-        remaining = iter(subscriptions)
-        index = 0
-        while supplied := list(islice(remaining, _BULK)):
-            for position, error in self._add_given(supplied, replace=replace):
-                refused.append(RefusedSubscription(as_subscription(supplied[position]), error, index + position))
-            index += len(supplied)
-        return refused
-
-    def _add_given(self, supplied: list[Given], *, replace: bool) -> list[tuple[int, TwigcastError]]:
-        """The positions and errors of those refused."""
-        try:
-            with self._changing:
-                refused = add_pairs(self.engine, supplied, self._namespaces, self._dialect, replace=replace)
-        except UnicodeEncodeError:
-            # Nothing was added yet. Which of them it is, the long way tells.
-            refused = None
-        if refused is not None:
-            return refused
-        return self._add_group([as_subscription(item) for item in supplied], replace=replace)
-
-    def _add_plain(
-        self,
-        keys: Sequence[str],
-        queries: Sequence[str],
-        dialect: Dialect,
-        namespaces: Sequence[Mapping[str, str]],
-        *,
-        replace: bool,
-    ) -> list[tuple[int, TwigcastError]]:
-        with self._changing:
-            return add_queries(self.engine, keys, queries, namespaces, dialect, replace=replace)
-
-    def _add_group(self, group: list[Subscription], *, replace: bool) -> list[tuple[int, TwigcastError]]:
-        refused: list[tuple[int, TwigcastError]] = []
-        for first, last in runs([s.dialect or self._dialect for s in group]):
-            run = list(enumerate(group[first:last], start=first))
-            try:
-                refused += self._add_run(run, replace=replace)
-            except UnicodeEncodeError:
-                broken = [(position, no_text(s)) for position, s in run if not is_text(s)]
-                good = [(position, s) for position, s in run if is_text(s)]
-                refused += sorted(broken + self._add_run(good, replace=replace), key=lambda item: item[0])
-        return refused
-
-    def _add_run(self, run: list[tuple[int, Subscription]], *, replace: bool) -> list[tuple[int, TwigcastError]]:
-        """Add subscriptions of one dialect, each with its position; the positions and errors of those refused."""
-        if not run:
-            return []
-        subscriptions = [subscription for _, subscription in run]
-        shared = not any(s.namespaces for s in subscriptions)
-        namespaces = [self._namespaces] if shared else [self._namespaces_of(s) for s in subscriptions]
-        keys, queries = [s.key for s in subscriptions], [s.query for s in subscriptions]
-        dialect = subscriptions[0].dialect or self._dialect
-        errors = self._add_plain(keys, queries, dialect, namespaces, replace=replace)
-        return [(run[position][0], error) for position, error in errors]
-
-    def _namespaces_of(self, subscription: Subscription) -> Mapping[str, str]:
-        return {**self._namespaces, **subscription.namespaces} if subscription.namespaces else self._namespaces
+        items = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
+        return self._session.add_many(items, self._namespaces, self._dialect, replace=replace)
 
     def remove(self, key: str) -> None:
-        """Remove a subscription. It takes no part from the next message on.
+        """Removes a subscription. It no longer takes part from the next message on.
 
         Raises:
             UnknownKey: There is no such subscription.
@@ -222,84 +169,81 @@ class SubscriptionSet:
             raise UnknownKey(key)
 
     def discard(self, key: str) -> bool:
-        """Remove a subscription if it is there; whether it was."""
-        with self._changing:
-            return key in self.engine and self.engine.remove(key)
+        """Removes a subscription if there is one, and returns whether there was."""
+        return self._has(key) and self._session.discard(key)
 
     def keys(self) -> list[str]:
-        """All keys, in the order in which the engine holds them."""
-        return self.engine.keys()
+        """Returns all keys, in the order in which the engine holds them."""
+        return self._session.engine.keys()
 
     def __len__(self) -> int:
-        return len(self.engine)
+        return len(self._session.engine)
 
     def __bool__(self) -> bool:
         return True
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and key in self.engine
+        return isinstance(key, str) and key in self._session.engine
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
     def __getitem__(self, key: str) -> Subscription:
-        """The subscription with a key, with all namespaces that its query was read with.
+        """Returns the subscription with a key, with all namespaces that its query was read with.
 
         Raises:
             UnknownKey: There is no such subscription.
         """
-        result = self.engine.query(key) if key in self.engine else None
-        if result is None:
+        stored = self._session.engine.query(key) if self._has(key) else None
+        if stored is None:
             raise UnknownKey(key)
-        query, namespaces, dialect = result
-        return Subscription(key, query, namespaces, DIALECTS[dialect])
+        return Subscription(key, stored.query, stored.namespaces, DIALECTS[stored.dialect])
+
+    def _has(self, key: str) -> bool:
+        """Returns whether there is a subscription with a key that must be a string."""
+        require_str(key, "key")
+        return key in self._session.engine
 
     def __repr__(self) -> str:
         return f"<SubscriptionSet of {len(self):,}>"
 
     @property
     def version(self) -> int:
-        """Grows with each change of the population."""
-        return self.engine.version
+        """A number that grows with each change of the population."""
+        return self._session.engine.version
 
     @property
     def limits(self) -> Limits:
         """The limits of this set."""
-        return self._limits
+        return self._session.limits
 
-    def describe(self, key: str) -> dict[str, str]:
-        """How a subscription runs: ``route``, ``normal_form`` and ``reason``.
+    def describe(self, key: str) -> QueryReport:
+        """Returns how a subscription runs, and what looks wrong with its query.
 
         Raises:
             UnknownKey: There is no such subscription.
         """
-        if key not in self.engine:
+        if not self._has(key):
             raise UnknownKey(key)
-        return self.engine.describe(key)
+        return QueryReport.of(self._session.engine.describe(key))
 
-    def statistics(self) -> dict[str, int]:
-        """Counts and sizes in bytes of the structures that the subscriptions share."""
-        return self.engine.statistics()
+    def statistics(self) -> EngineStatistics:
+        """Returns counts and sizes of the structures that the subscriptions share."""
+        return EngineStatistics(**self._session.engine.statistics())
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
     def match(self, message: MessageLike) -> Match:
-        """The subscriptions that a message matches.
+        """Returns the subscriptions that a message matches.
 
         Raises:
             MalformedMessage: It is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        matching: Matching
-        if self.engine.has_external:
-            xml, single = self._ask(message, partial(ask_single, self.engine, self.tables))
-            matching, undecided = Named(single.keys()), single.failures
-        else:
-            xml, (matching, undecided) = self._ask(message, self.engine.answer)
-        return Match(matching, undecided, partial(self.nodes, xml), partial(self.count_nodes, xml))
+        return self._session.match(message)
 
     def nodes(self, message: MessageLike, key: str) -> list[Node]:
-        """The nodes that a subscription's query selects in a message, in document order.
+        """Returns the nodes that a subscription's query selects in a message, in document order.
 
         Positions in a message that is not plain UTF-8 refer to the message as converted to it: see ``Node.message``.
 
@@ -309,13 +253,21 @@ class SubscriptionSet:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
         """
-        if key not in self.engine:
+        if not self._has(key):
             raise UnknownKey(key)
-        xml, results = self._ask(message, lambda xml: self.engine.nodes(xml, key))
-        return [Node(*position, message=xml) for position in results]
+        return self._session.nodes(message, key)
+
+    def node_counts(self, message: MessageLike) -> dict[str, int]:
+        """Returns how many nodes each matching subscription selects in a message, by key.
+
+        Raises:
+            MalformedMessage: The message is not well-formed XML.
+            MessageLimitExceeded: It is over a limit.
+        """
+        return self._session.node_counts(message)
 
     def explain(self, message: MessageLike, key: str) -> Explanation:
-        """Why a message matches a subscription, or the first step that fails and what comes nearest.
+        """Returns why a message matches a subscription, or the first step that fails and what comes nearest.
 
         Raises:
             UnknownKey: There is no such subscription.
@@ -323,34 +275,17 @@ class SubscriptionSet:
             MessageLimitExceeded: It is over a limit.
             UndecidedSubscription: The query could not be decided on the message within the limits.
         """
-        # Explanations are built on subscription sets.
-        from twigcast.explanation import explain
-
-        asked = self[key]
-        return explain(
-            asked.query,
-            message,
-            namespaces=asked.namespaces,
-            dialect=asked.dialect or self._dialect,
-            limits=self._limits,
-        )
-
-    def count_nodes(self, message: MessageLike) -> dict[str, int]:
-        """How many nodes each matching subscription selects in a message, by key.
-
-        Raises:
-            MalformedMessage: The message is not well-formed XML.
-            MessageLimitExceeded: It is over a limit.
-        """
-        _, single = self._ask(message, partial(ask_single, self.engine, self.tables, nodes=True))
-        return dict(zip(single.keys(), single.node_counts, strict=True))
+        subscription = self[key]
+        alone = EngineSession.empty(self.limits)
+        dialect = subscription.dialect or self._dialect
+        return explain_with(alone, subscription.query, message, subscription.namespaces, dialect)
 
     def deliver(
         self, message: MessageLike, *, envelope: Envelope | None = None, message_id: str = "", whole: bool = False
     ) -> Deliveries:
-        """What each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
+        """Returns what each matching subscriber gets: the result of a For-Where-Return query, else the message itself.
 
-        Results are made when they are looked at, one by one; or all at once: see :meth:`Deliveries.joined_payloads`.
+        Results are written when they are first looked at, or all at once by :meth:`Deliveries.arrow`.
 
         Args:
             message: The message.
@@ -361,51 +296,29 @@ class SubscriptionSet:
         Raises:
             MalformedMessage: The message is not well-formed XML.
             MessageLimitExceeded: It is over a limit.
-            TypeError: The envelope is none.
         """
-        source = as_bytes(message)
         if envelope is not None and not isinstance(envelope, Envelope):
-            raise TypeError(f"an envelope is an Envelope, such as Envelope('delivery'), and not {envelope!r}")
-        if envelope is None or envelope.query is None:
-            wrapping = None if envelope is None else DeliveryEnvelope(envelope, message_id, whole)
-            return Deliveries(source, *self._delivered(source), wrapping)
-        # No other thread changes the set meanwhile, so these are the queries that matched.
-        with self._changing:
-            count, reported, payloads, undecided = self._delivered(source)
-            keys = reported.keys()
-            queries = {key: self[key].query for key in keys}
-        return Deliveries(
-            source, count, reported, payloads, undecided, DeliveryEnvelope(envelope, message_id, whole, queries)
-        )
-
-    def _delivered(
-        self, source: bytes
-    ) -> tuple[int, Told, Sequence[bytes] | _core.Results, list[UndecidedSubscription]]:
-        """How many deliveries, who gets which, the results, and subscriptions without."""
-        payloads: Sequence[bytes] | _core.Results
-        reported: Told
-        if self.engine.has_external:
-            _, single = self._ask(source, partial(ask_single, self.engine, self.tables, deliver=True))
-            count, reported, payloads, failed = len(single.slots), single, single.payloads, single.failures
-        else:
-            table = self.tables.now()
-            _, (results, failed) = self._ask(source, self.engine.results)
-            count, reported, payloads = results.delivery_count, ToldByEngine(self.tables, table, results), results
-        return count, reported, payloads, [UndecidedSubscription(key, reason) for key, reason in failed]
+            raise TypeError(f"envelope must be Envelope, such as Envelope('delivery'), not {type(envelope).__name__}")
+        require_str(message_id, "message_id")
+        return self._session.deliver(message, envelope, message_id, whole=whole)
 
     def match_batch(
         self,
-        messages: pa.Array | pa.ChunkedArray | pa.RecordBatch,
+        messages: Any,
         *,
+        column: str = "xml",
         deliver: bool = False,
         nodes: bool = False,
         grouped: bool = False,
         threads: int = 1,
     ) -> pa.RecordBatch:
-        """Match many messages at once, from and to Arrow.
+        """Matches many messages at once, from and to Arrow.
 
         Args:
-            messages: Messages as strings or binary, large or not; of a record batch, its column ``xml``.
+            messages: Messages as strings or binary: an array, a stream of arrays, or a table, of pyarrow or of any
+                library that has ``__arrow_c_array__`` or ``__arrow_c_stream__``; or an iterable of ``bytes``, ``str``
+                or ``None``.
+            column: The column of a table that holds the messages.
             deliver: Whether to answer with payloads too.
             nodes: Whether to answer with the number of selected nodes too.
             grouped: Whether to answer in groups of keys that share a query: where many do, naming each key for each
@@ -419,7 +332,7 @@ class SubscriptionSet:
             - ``groups`` (``grouped``, in place of ``keys``): ``list<dictionary<int32, list<string>>>``, null where the
               message was rejected; the keys of a message are those of all its groups, each once
               (:func:`twigcast.engine.arrow.keys_of_groups` gives them as ``keys`` would);
-            - ``matches`` (``grouped``): ``int32``, how many keys that are, null where the message was rejected;
+            - ``matches`` (``grouped``): ``int32``, the number of these keys, null where the message was rejected;
             - ``nodes`` (if asked for): ``list<int32>``, selected nodes per key;
             - ``payloads`` (if asked for): ``list<dictionary<int32, large_binary>>`` per key, null for the message
               itself; subscriptions that get the same payload share it;
@@ -432,31 +345,25 @@ class SubscriptionSet:
         Raises:
             MissingExtra: pyarrow is not installed.
             TypeError: The messages are not strings or binary.
-            ValueError: ``threads`` is negative, or ``grouped`` is asked for together with payloads or nodes.
+            ValueError: ``threads`` is negative, the column is missing, or ``grouped`` is asked for together with
+                payloads or nodes.
         """
         # pyarrow is optional, and takes longer to import than all the rest.
         from twigcast.engine.arrow import match_batch
 
-        return match_batch(self, messages, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads)
-
-    def _ask(self, message: MessageLike, question: Callable[[bytes], T]) -> tuple[bytes, T]:
-        """A question about one message: the message in UTF-8, and the answer."""
-        xml = as_bytes(message)
-        try:
-            return xml, question(xml)
-        except NeedsConversion:
-            xml = to_utf8(xml, self._limits.message_bytes_max)
-            return xml, question(xml)
+        return match_batch(
+            self._session, messages, column=column, deliver=deliver, nodes=nodes, grouped=grouped, threads=threads
+        )
 
     # Snapshots --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the set to a snapshot file, at once or not at all.
+        """Writes the set to a snapshot file, at once or not at all.
 
         Raises:
             SnapshotError: The file cannot be written.
         """
-        self.engine.save(os.fspath(path))
+        self._session.engine.save(os.fspath(path))
 
     @classmethod
     def load(
@@ -467,24 +374,35 @@ class SubscriptionSet:
         dialect: Dialect = "xpath",
         limits: Limits | None = None,
     ) -> SubscriptionSet:
-        """Read a set from a snapshot file. The settings are for subscriptions that are added later.
+        """Reads a set from a snapshot file. The settings are for subscriptions that are added later.
 
         Raises:
             SnapshotError: The file cannot be read, is damaged, or is of a version that this one cannot read.
         """
         loaded = cls(namespaces=namespaces, dialect=dialect, limits=limits)
-        loaded.engine = _core.Engine.load(os.fspath(path), loaded._limits.as_dict())
-        loaded.tables = KeyTableCache(loaded.engine)
+        loaded._session = EngineSession.load(os.fspath(path), loaded.limits)
         return loaded
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self._limits)
+        return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self.limits)
 
     def _snapshot(self) -> bytes:
         with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
             path = Path(folder, "snapshot")
             self.save(path)
             return path.read_bytes()
+
+
+def _checked(namespaces: Mapping[str, str] | None) -> dict[str, str]:
+    """Returns namespaces that are strings by strings."""
+    if namespaces is None:
+        return {}
+    if not isinstance(namespaces, Mapping):
+        raise TypeError(f"namespaces must be a mapping of str to str, not {type(namespaces).__name__}")
+    for prefix, uri in namespaces.items():
+        require_str(prefix, "a prefix in namespaces")
+        require_str(uri, "a namespace in namespaces")
+    return dict(namespaces)
 
 
 def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, limits: Limits) -> SubscriptionSet:

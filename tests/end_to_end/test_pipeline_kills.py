@@ -28,6 +28,8 @@ from twigcast.errors import MissingJava, TwigcastError
 from twigcast.spark.java import check_java
 from twigcast.subscriptions import SubscriptionSet
 
+pytestmark = pytest.mark.spark
+
 KILLS = int(os.environ.get("TWIGCAST_KILLS", "1"))
 WAIT_SECONDS = 600.0
 PACKAGE = Path(__file__).resolve().parents[2] / "python"

@@ -42,7 +42,7 @@ def one_by_one(subs: SubscriptionSet, message: bytes | None) -> dict[str, Any]:
     if message is None:
         return {"keys": None, "nodes": None, "code": "message-unreadable", "place": (None, None)}
     try:
-        counts = subs.count_nodes(message)
+        counts = subs.node_counts(message)
     except RejectedMessage as error:
         return {"keys": None, "nodes": None, "code": error.code, "place": (error.line, error.column)}
     return {"keys": list(counts), "nodes": list(counts.values()), "code": None, "place": None}
@@ -141,7 +141,7 @@ def test_payloads_are_null_for_the_message_itself(subs: SubscriptionSet) -> None
     assert row["payloads"] == [None] * len(row["keys"])
 
 
-@pytest.mark.parametrize("messages", [["<a/>"], pa.array([1, 2]), b"<a/>", pa.array([["<a/>"]])])
+@pytest.mark.parametrize("messages", [7, pa.array([1, 2]), b"<a/>", pa.array([["<a/>"]])])
 def test_what_is_no_column_of_messages_is_refused(subs: SubscriptionSet, messages: Any) -> None:
     with pytest.raises(TypeError, match="messages must be"):
         subs.match_batch(messages)
@@ -226,27 +226,28 @@ def test_the_memory_of_payloads_is_used_again_once_nobody_looks_at_them(threads:
     assert len(set(large)) < len(large)
 
 
-def test_a_table_of_keys_is_made_once_it_has_paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twigcast.engine.key_tables._TABLE_FREE", 0)
-    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number // 10}']") for number in range(300))
+def test_a_table_of_keys_is_made_once_it_has_paid() -> None:
+    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number // 10}']") for number in range(3_000))
     batch = pa.array([f"<a n='{number % 7}'/>" for number in range(8)])
 
-    def keys_at_hand() -> int:
+    def table_size() -> int:
         answer = subs.match_batch(batch).column("keys")
         assert answer.to_pylist() == [subs.match(xml).keys for xml in batch.to_pylist()]
         return len(answer.values.dictionary)
 
-    assert [keys_at_hand() for _ in range(5)] == [70, 70, 70, 70, 300]  # a round names 80 keys
+    # A round names 80 keys, and a table of 1,000 keys costs nothing.
+    assert [table_size() for _ in range(26)] == [70] * 24 + [3_000] * 2
     subs.remove("key-5")
-    assert [keys_at_hand() for _ in range(2)] == [300, 300]  # what went is asked for no more
-    subs.add_many([("late-1", "/a"), ("late-2", "/b"), ("late-3", "/a[@n = '4']")])
-    assert [keys_at_hand() for _ in range(2)] == [303, 303]
-    assert subs.tables.keys() is subs.tables.keys()
-    # So many go that their places are given to others.
-    for number in range(100, 250):
+    assert table_size() == 3_000, "a removed key stays, and no answer has it"
+    subs.add_many([("new-1", "/a"), ("new-2", "/b"), ("new-3", "/a[@n = '4']")])
+    first, second = (subs.match_batch(batch).column("keys").values.dictionary for _ in range(2))
+    assert (len(first), first.buffers()[2].address) == (3_003, second.buffers()[2].address), "answers share the table"
+    # So many are removed that their slots are given to others.
+    for number in range(1_000, 2_500):
         subs.remove(f"key-{number}")
     subs.add("last", "/a")
-    assert [keys_at_hand() for _ in range(8)][::7] == [72, 303]
+    sizes = [table_size() for _ in range(26)]
+    assert (sizes[0], sizes[-1]) == (72, 3_003)
 
 
 def test_tables_of_keys_grow_behind_answers_that_are_kept() -> None:
@@ -272,10 +273,10 @@ def test_tables_of_keys_grow_behind_answers_that_are_kept() -> None:
     assert [sorted(row) for row in again.to_pylist()] == kept[-1][1]
 
 
-def test_messages_in_other_encodings_right_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both parts of such a batch bring their own keys."""
-    monkeypatch.setattr("twigcast.engine.key_tables._TABLE_FREE", -(10**9))
-    subs = SubscriptionSet((f"key-{number}", f"/a[@n = '{number % 5}']") for number in range(20))
+def test_messages_in_other_encodings_right_after_a_change() -> None:
+    """Both parts of such a batch bring their own keys: for so few there is no table of all."""
+    subs = SubscriptionSet((f"other-{number}", f"/other-{number}") for number in range(3_000))
+    subs.add_many((f"key-{number}", f"/a[@n = '{number % 5}']") for number in range(20))
     subs.add("late", "for $a in /a where $a/@n = '3' return <r>{ $a/@n }</r>")
     texts = [f"<a n='{number}'>é</a>" for number in (3, 9, 1, 3, 4, 1)]
     encoded = [text.encode(("utf-8", "utf-16")[number % 2]) for number, text in enumerate(texts)]
@@ -287,13 +288,13 @@ def test_messages_in_other_encodings_right_after_a_change(monkeypatch: pytest.Mo
         assert dict(zip(row["keys"], row["payloads"], strict=True)) == delivered
 
 
-@pytest.mark.parametrize("table_free", [0, 1_000, -(10**9)])
-def test_batches_while_the_population_changes(monkeypatch: pytest.MonkeyPatch, table_free: int) -> None:
-    monkeypatch.setattr("twigcast.engine.key_tables._TABLE_FREE", table_free)
+@pytest.mark.parametrize("others", [0, 3_000])
+def test_batches_while_the_population_changes(others: int) -> None:
+    """With a table of all keys at once, and, where there are many, once it has paid."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    subs = SubscriptionSet()
+    subs = SubscriptionSet((f"other-{number}", f"/other-{number}") for number in range(others))
     held: set[str] = set()
     for number in range(200):
         if held and chance.random() < 0.5:
@@ -320,9 +321,9 @@ def test_the_engine_takes_views_and_slices(subs: SubscriptionSet) -> None:
     good = [message for message in MESSAGES if message][:5]
 
     def ask(offsets: bytes, data: bytes | memoryview, count: int) -> tuple[bytes, bytes]:
-        result = subs.engine.match_batch(offsets, data, count, None, False, False, 1)
+        result = subs._session.engine.match_batch(offsets, data, count, naming="slots")
         assert not result.errors
-        return result.key_offsets, result.slots
+        return bytes(result.match_offsets), bytes(result.matches)
 
     for messages in (good * 40, good[:1], good * 7, good[1:4]):
         offsets, data = laid_out(messages)
@@ -345,11 +346,11 @@ def test_the_engine_refuses_offsets_that_lead_astray(subs: SubscriptionSet) -> N
     for wrong, bytes_ in cases:
         for supplied in (bytes_, memoryview(bytes_)):
             with pytest.raises(ValueError, match="offsets do not describe slices of data"):
-                subs.engine.match_batch(wrong, supplied, 2, None, False, False, 1)
+                subs._session.engine.match_batch(wrong, supplied, 2)
     with pytest.raises(BufferError):
-        subs.engine.match_batch(offsets, memoryview(data).cast("b"), 2, None, False, False, 1)
+        subs._session.engine.match_batch(offsets, memoryview(data).cast("b"), 2)
     with pytest.raises(TypeError):
-        subs.engine.match_batch(offsets, "text", 2, None, False, False, 1)  # type: ignore[arg-type]
+        subs._session.engine.match_batch(offsets, "text", 2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -60,6 +60,7 @@ def test_all_that_there_is_has_few_enough_tasks() -> None:
     assert (1 << 50) // direct._stretch_bytes(1 << 50, 6) <= PARTITIONS_WANTED_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [1, 7, 100, 5_000])
 @pytest.mark.parametrize("stretch", [300, 2_000, 20_000, 1 << 30])
 def test_every_row_group_is_read_once_however_a_file_is_cut(

@@ -56,7 +56,7 @@ def flat(matcher: BatchMatcher, *batches: pa.RecordBatch) -> tuple[list[Any], li
 
 
 def matcher_of(population: SubscriptionSet, *, deliver: bool = True, nodes: bool = False) -> BatchMatcher:
-    return BatchMatcher(population.engine, population.limits, deliver=deliver, nodes=nodes)
+    return BatchMatcher(population._session, deliver=deliver, nodes=nodes)
 
 
 def test_flat_answers_are_those_of_the_library(population: SubscriptionSet) -> None:
@@ -177,7 +177,7 @@ def test_what_saxon_evaluates_is_cut_out_of_the_batch_at_the_right_place() -> No
     pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
     query = "for $n in /a/@n return <n>{ string-join(reverse(tokenize($n, ' ')), '-') }</n>"
     population = SubscriptionSet([("reversed", query)], dialect="xquery")
-    assert population.engine.has_external
+    assert population._session.engine.has_external
     messages = [(str(number), f"<a n='{number} x{number}'/>".encode()) for number in range(90)]
     _, deliveries, rejected = flat(matcher_of(population), batch(messages).slice(3, 80))
     assert deliveries == [(str(n), "reversed", f"<n>x{n}-{n}</n>") for n in range(3, 83)]

@@ -200,6 +200,7 @@ class Generated:
         return data
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_a_record() -> None:
     body = b"<i>" + b"<x>some text</x>" * 600 + b"</i>\n"
     count = 2_000

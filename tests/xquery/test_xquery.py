@@ -59,7 +59,7 @@ def test_what_the_engine_does_not_read_is_evaluated_by_saxon(subscriptions: Subs
     }
     assert [error.key for error in deliveries.undecided] == ["fails"]
     assert subscriptions.nodes(XML, "groups") == []
-    assert subscriptions.count_nodes(XML) == {"groups": 1, "plain": 2, "rewrites": 1}
+    assert subscriptions.node_counts(XML) == {"groups": 1, "plain": 2, "rewrites": 1}
 
 
 def test_batches_hold_answers_of_both(subscriptions: SubscriptionSet) -> None:
@@ -85,8 +85,8 @@ def test_sets_travel_and_say_how_queries_run(subscriptions: SubscriptionSet, tmp
     for copy in (pickle.loads(pickle.dumps(subscriptions)), SubscriptionSet.load(tmp_path / "kept")):
         assert sorted(copy.match(XML).keys) == ["groups", "plain", "rewrites"]
         assert copy["groups"] == Subscription("groups", GROUPS, {}, "xquery")
-    assert subscriptions.describe("groups")["route"] == "xquery"
-    assert subscriptions.describe("plain")["route"] == "keyed"
+    assert subscriptions.describe("groups").route == "xquery"
+    assert subscriptions.describe("plain").route == "keyed"
     narrow, wide = check(GROUPS, dialect="xquery"), check("1 to 3", dialect="xquery")
     assert (narrow.route, narrow.normal_form) == ("xquery", "/descendant::a")
     assert "leads somewhere" in narrow.reason
@@ -208,7 +208,7 @@ def test_a_query_that_takes_too_long_fails_alone(monkeypatch: pytest.MonkeyPatch
         dialect="xquery",
     )
     # Past the check, which would take as long.
-    subscriptions.engine.add("endless", endless, {}, "xquery", True)
+    subscriptions._session.engine.add("endless", endless, {}, "xquery", True)
     monkeypatch.setitem(saxon_module._shared, os.getpid(), impatient)
     started = time.monotonic()
     match = subscriptions.match(XML)
@@ -241,7 +241,7 @@ def test_what_saxon_refuses_is_refused_with_its_place() -> None:
     assert caught.value.column == len("for $a in $doc//a\ngroup by $k := $a/@k\nreturn $u")
     with pytest.raises(QuerySyntaxError, match="XPST0003"):
         subscriptions.replace("kept", "for $a in")
-    [refused] = subscriptions.add_many([("x", "//x"), ("bad", "for $a in //a return ("), ("y", "1 to 3")])
+    [refused] = subscriptions.add_many([("x", "//x"), ("bad", "for $a in //a return ("), ("y", "1 to 3")]).refused
     assert (refused.key, refused.index) == ("bad", 1)
     assert sorted(subscriptions.keys()) == ["kept", "x", "y"]
     small = SubscriptionSet(dialect="xquery", limits=Limits(query_bytes_max=10))

@@ -32,7 +32,7 @@ fn main() {
     for source in &messages {
         scan(source, RecordOptions::ALL, &mut document);
         let message = Message { source, document: &document };
-        let elements = (1..document.nodes.len()).filter(|&id| document.nodes[id].name.local.0 == 0);
+        let elements = (1..document.nodes.len()).filter(|&id| document.nodes[id].name.local.as_u32() == 0);
         let elements = elements.filter(|&id| source[document.nodes[id].span.start as usize..].starts_with(b"<"));
         names.extend(
             elements.map(|id| message.qname(id as u32).to_owned()).filter(|name| !name.starts_with(['!', '?'])),

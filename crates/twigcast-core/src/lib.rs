@@ -12,7 +12,7 @@
 //! - [`stream`]: messages that travel parsed
 //! - [`engine`]: all of it behind one type
 //!
-//! [`util`]: structures that know nothing of queries. [`simd`]: what of it is made for several kinds of processor.
+//! [`ids`]: the types of all ids. [`util`]: structures that know nothing of queries. [`simd`]: detection of CPU features.
 #![forbid(unsafe_code)]
 
 pub mod analysis;
@@ -22,6 +22,7 @@ pub mod engine;
 pub mod error;
 pub mod eval;
 pub mod explain;
+pub mod ids;
 pub mod limits;
 pub mod plan;
 pub mod predicate;
@@ -34,3 +35,13 @@ pub mod stream;
 pub mod twig;
 pub mod util;
 pub mod vocabulary;
+
+/// Makes the SIMD kernels use AVX2 and bit manipulation (BMI) instructions from now on, in the whole process.
+///
+/// The core has no unsafe code, so it cannot call this by itself. The caller checks [`simd::has_avx2`] first.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub fn use_avx2() {
+    engine::use_avx2();
+    rewrite::use_avx2();
+}

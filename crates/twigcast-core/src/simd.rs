@@ -1,50 +1,38 @@
-//! Which instructions the innermost loops are made of: the same code, made for several kinds of processor.
+//! SIMD kernels: functions with one implementation for each level of CPU features.
+//!
+//! A kernel is written once and compiled for each level; it stands in the file that uses it, with its [`Kernel`]. This
+//! file only detects the level and keeps the choice.
 
 use std::sync::OnceLock;
 
-use crate::engine::{AppendMembersFn, append_members};
-use crate::rewrite::AssembleFn;
-
-/// What depends on the kind of processor.
-#[derive(Clone, Copy, Debug)]
-pub struct SimdKernels {
-    /// Puts results together.
-    pub(crate) put_together: AssembleFn,
-    /// Lists the members of a set.
-    pub(crate) append_members: AppendMembersFn,
+/// The implementation of one SIMD kernel that this process uses.
+#[derive(Debug)]
+pub(crate) struct Kernel<F> {
+    /// The implementation that every processor of the target can run.
+    baseline: F,
+    best: OnceLock<F>,
 }
 
-/// What [`SimdKernels::choose`] chose.
-static CHOSEN: OnceLock<SimdKernels> = OnceLock::new();
-
-impl SimdKernels {
-    /// Those that each processor has.
-    const PLAIN: Self = Self {
-        put_together: |joined, first, out, ends| joined.assemble(first, out, ends),
-        append_members: |words, members| append_members(words, members),
-    };
-
-    /// Those of processors with AVX2, which copy twice as much at once, and count bits and go from bit to bit in one step.
-    ///
-    /// # Safety
-    /// None of its own: Rust lets this be called where it knows that the processor has AVX2, BMI1, BMI2 and POPCNT, and
-    /// elsewhere the caller has to make sure of it.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub fn avx2() -> Self {
-        Self {
-            put_together: |joined, first, out, ends| joined.assemble(first, out, ends),
-            append_members: |words, members| append_members(words, members),
-        }
+impl<F: Copy> Kernel<F> {
+    /// Creates a kernel that uses its baseline implementation until a better one is chosen.
+    pub(crate) const fn new(baseline: F) -> Self {
+        Self { baseline, best: OnceLock::new() }
     }
 
-    /// These are used from now on, in all of the process, unless others were chosen before.
-    pub fn choose(self) {
-        // Whoever chose before had the same processor.
-        let _ = CHOSEN.set(self);
+    /// Uses an implementation from now on. A later choice changes nothing: it would be the same, by the same processor.
+    pub(crate) fn choose(&self, best: F) {
+        self.best.get_or_init(|| best);
     }
 
-    pub(crate) fn chosen() -> Self {
-        CHOSEN.get().copied().unwrap_or(Self::PLAIN)
+    /// Returns the implementation to call.
+    pub(crate) fn get(&self) -> F {
+        *self.best.get().unwrap_or(&self.baseline)
     }
+}
+
+/// Returns `true` if the processor has the features that [`use_avx2`](crate::use_avx2) needs.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx2() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx2") && has!("bmi1") && has!("bmi2") && has!("popcnt")
 }

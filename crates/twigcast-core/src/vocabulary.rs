@@ -5,29 +5,21 @@
 
 use rustc_hash::FxHashMap;
 
+pub use crate::ids::{LocalId, NamespaceId};
 use crate::util::packed_name::{LocalNames, PackedName};
-
-/// A namespace name (URI). Equal ids mean equal URIs, except [`NamespaceId::UNKNOWN`], which stands for every URI that
-/// no query mentions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NamespaceId(pub u32);
 
 impl NamespaceId {
     /// No namespace at all.
-    pub const NONE: Self = Self(0);
+    pub const NONE: Self = Self::from_u32(0);
     /// `http://www.w3.org/XML/1998/namespace`, to which the prefix `xml` is always bound.
-    pub const XML: Self = Self(1);
+    pub const XML: Self = Self::from_u32(1);
     /// Some namespace that no query mentions.
-    pub const UNKNOWN: Self = Self(2);
+    pub const UNKNOWN: Self = Self::from_u32(2);
 }
-
-/// A local name. [`LocalId::UNKNOWN`] stands for every local name that no query mentions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LocalId(pub u32);
 
 impl LocalId {
     /// Some local name that no query mentions.
-    pub const UNKNOWN: Self = Self(0);
+    pub const UNKNOWN: Self = Self::from_u32(0);
 }
 
 /// An expanded name as the engine sees it: two integers, comparable in one step.
@@ -82,7 +74,7 @@ impl Vocabulary {
         if let Some(&id) = self.namespace_ids.get(uri) {
             return id;
         }
-        let id = NamespaceId(self.namespaces.len() as u32);
+        let id = NamespaceId::new(self.namespaces.len());
         self.namespaces.push(uri.into());
         self.namespace_ids.insert(uri.into(), id);
         id
@@ -112,7 +104,7 @@ impl Vocabulary {
 
     /// The URI behind an id; `?` for [`NamespaceId::UNKNOWN`].
     pub fn namespace_uri(&self, id: NamespaceId) -> &str {
-        &self.namespaces[id.0 as usize]
+        &self.namespaces[id.index()]
     }
 
     /// The text behind an id; `?` for [`LocalId::UNKNOWN`].

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use twigcast_core::engine::{Engine, Matcher, QueryContext};
+use twigcast_core::engine::{BulkReport, Engine, Matcher, QueryContext};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::Dialect;
 
@@ -74,12 +74,16 @@ fn adding_many_is_adding_each() {
             let replace = random.below(2) == 0;
             let pairs: Vec<(String, String)> =
                 (0..random.below(200)).map(|_| (random.below(400).to_string(), query(&mut random))).collect();
-            let refused = at_once.add_many(&pairs, context, replace);
-            let each = pairs.iter().enumerate().filter_map(|(index, (key, text))| {
-                one_by_one.add(key, text, context, replace).err().map(|error| (index, error))
-            });
-            assert_eq!(refused, each.collect::<Vec<_>>());
-            refusals += refused.len();
+            let report = at_once.add_many(&pairs, context, replace);
+            let mut expected = BulkReport::default();
+            for (index, (key, text)) in pairs.iter().enumerate() {
+                match one_by_one.add(key, text, context, replace) {
+                    Ok(warning) => expected.warnings.extend(warning.map(|warning| (index, warning))),
+                    Err(error) => expected.refused.push((index, error)),
+                }
+            }
+            assert_eq!(report, expected);
+            refusals += report.refused.len();
             assert_eq!(told(&at_once), told(&one_by_one));
             match random.below(3) {
                 0 => {
@@ -108,7 +112,7 @@ fn names_may_be_let_go_and_queries_merged_in_between() {
     let path = |number: usize| (0..20).map(|step| format!("/n{}", number * 20 + step)).collect::<String>();
     let pairs: Vec<(String, String)> = (0..7_000).map(|number| (format!("k{}", number % 50), path(number))).collect();
     for pairs in pairs.chunks(50) {
-        assert_eq!(engine.add_many(pairs, &context, true), []);
+        assert_eq!(engine.add_many(pairs, &context, true), BulkReport::default());
         for (key, text) in pairs {
             let slot = engine.slot_of(key).expect("it was added");
             assert_eq!(&engine.query_of(slot).expect("it has a query").0, text);

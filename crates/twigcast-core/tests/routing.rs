@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use twigcast_core::document::{Document, Message};
-use twigcast_core::engine::routing::{ConjunctionId, ConjunctionIndex, RouteLabel, Targets};
+use twigcast_core::engine::routing::{ConjunctionIndex, RouteLabel, Targets};
 use twigcast_core::engine::{Engine, Matcher, QueryContext};
+use twigcast_core::ids::ConjunctionId;
 use twigcast_core::limits::Limits;
 use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::stream::dictionary::Dictionary;

@@ -3,20 +3,41 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use twigcast_core::engine as core;
+use twigcast_core::engine::Slot;
 
 use crate::engine_handle::Engine;
+use crate::external::ExternalMatch;
 
 /// The subscriptions that one message matched. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Answer {
-    answer: core::Answer,
+    pub answer: core::Answer,
     /// Where keys are looked up.
-    engine: Py<Engine>,
+    pub engine: Py<Engine>,
+    #[pyo3(get)]
+    pub undecided: Vec<(String, String)>,
+    #[pyo3(get)]
+    pub external: Vec<ExternalMatch>,
+}
+
+/// Whether the subscription that a key has now is the one that an answer was given with.
+pub enum Standing {
+    /// It is, and has this slot.
+    Current(Slot),
+    /// It was replaced or removed.
+    Changed,
+    /// There was none, and is none or a new one.
+    Unknown,
 }
 
 impl Answer {
-    pub fn new(answer: core::Answer, engine: Py<Engine>) -> Self {
-        Self { answer, engine }
+    /// Returns how the subscription of a key stands.
+    pub fn standing(&self, engine: &core::Engine, key: &str) -> Standing {
+        match engine.slot_of(key) {
+            Some(slot) if self.answer.is_current(engine, slot) => Standing::Current(slot),
+            _ if self.answer.had_key(key) => Standing::Changed,
+            _ => Standing::Unknown,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Many messages in one call, without an object per message.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use twigcast_core::engine as core;
@@ -8,7 +9,8 @@ use twigcast_core::error::MessageError;
 use twigcast_core::rewrite::Payloads;
 
 use crate::engine_handle::{Engine, key_of};
-use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
+use crate::external::{ExternalMatch, external_matches};
+use crate::keys::Keys;
 use crate::ordered_output::{self, Matches, OrderedOutput, OrderedPayloads, ThreadMatches, ThreadPayloads};
 
 /// Messages that a thread takes at a time.
@@ -24,14 +26,13 @@ pub struct MessageRows<'a> {
     base: usize,
     data: &'a [u8],
     count: usize,
-    validity: Option<&'a [u8]>,
 }
 
 impl<'a> MessageRows<'a> {
     /// `None` if the offsets do not describe slices of the data.
-    pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize, validity: Option<&'a [u8]>) -> Option<Self> {
-        let mut rows = Self { offsets, base: 0, data, count, validity };
-        if offsets.len() / 8 <= count || validity.is_some_and(|bits| bits.len() * 8 < count) {
+    pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize) -> Option<Self> {
+        let mut rows = Self { offsets, base: 0, data, count };
+        if offsets.len() / 8 <= count {
             return None;
         }
         rows.base = rows.offset(0)?;
@@ -51,24 +52,37 @@ impl<'a> MessageRows<'a> {
         usize::try_from(i64::from_le_bytes(bytes.try_into().ok()?)).ok()?.checked_sub(self.base)
     }
 
-    /// A message; `None` for a null.
+    /// Returns a message.
     fn get(&self, index: usize) -> Option<&'a [u8]> {
-        if self.validity.is_some_and(|bits| bits[index / 8] >> (index % 8) & 1 == 0) {
-            return None;
-        }
         self.data.get(self.offset(index)?..self.offset(index + 1)?)
     }
 }
 
-/// What is asked for beside the keys.
+/// What the matches of a batch are answered as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// Slots, without keys.
+    Slots,
+    /// Positions in a table of keys.
+    Keys,
+    /// Positions in a table of lists of keys, one for each query.
+    Groups,
+}
+
+/// What is asked for.
 #[derive(Clone, Copy)]
 pub struct BatchOptions {
     /// Payloads.
     pub deliver: bool,
     /// Numbers of selected nodes.
     pub nodes: bool,
-    /// Queries in place of the subscriptions to them.
-    pub grouped: bool,
+    pub naming: Naming,
+}
+
+impl BatchOptions {
+    fn is_grouped(self) -> bool {
+        self.naming == Naming::Groups
+    }
 }
 
 /// The answers to some messages in a row.
@@ -94,46 +108,48 @@ pub struct BatchOutput {
     pub matches: ThreadMatches<u32>,
     /// Number of each match's payload, where payloads are wanted; [`MessageDeliveries::WHOLE`] for the message itself.
     pub numbers: ThreadMatches<u32>,
-    pub is_grouped: bool,
-    /// What the slots stand for, where they are places in this.
-    pub keys: Option<KeyBuffers>,
-    /// The keys of the slots that a table has not.
-    pub more_keys: Option<KeyBuffers>,
-    /// The same for queries.
-    pub groups: Option<GroupBuffers>,
+    /// What the matches are positions in, unless they are slots.
+    pub keys: Option<Arc<Keys>>,
+    /// The matches that another processor decides.
+    pub external: Vec<ExternalMatch>,
     /// Payloads in the order of their numbers.
     pub payloads: ThreadPayloads,
 }
 
-/// Match all rows, on several threads, against the population as it is at one moment.
-///
-/// Keys are answered along with the slots, or queries, unless the population is of the version `known`: see
-/// [`KeyTableVersion`]; for queries, [`core::Engine::version`]. A table that is right but too short gets the rest.
-pub fn run(
-    engine: &Engine,
-    rows: &MessageRows<'_>,
-    options: BatchOptions,
-    threads: usize,
-    previous: Option<KeyTableVersion>,
-) -> BatchOutput {
+/// Matches all rows, on several threads, against the population as it is at one moment.
+pub fn run(engine: &Engine, rows: &MessageRows<'_>, options: BatchOptions, threads: usize) -> BatchOutput {
     let core = engine.read();
-    let mut answered = match_all(engine, &core, rows, options, threads);
-    let Some(previous) = previous else { return answered };
-    if options.grouped {
-        if u64::try_from(previous.0) != Ok(core.version()) {
-            answered.groups = Some(GroupBuffers::of(&core, answered.matches.all_mut()));
-        }
-    } else if KeyBuffers::are_at_hand(&core, previous) {
-        answered.more_keys = (previous.1 < core.slot_bound()).then(|| KeyBuffers::beyond(&core, previous));
-    } else {
-        // With so many matches, looking at each costs more than all keys do.
-        answered.keys = Some(if answered.matches.all().len() >= core.slot_bound() {
-            KeyBuffers::by_slot(&core)
-        } else {
-            KeyBuffers::of(&core, answered.matches.all_mut())
-        });
+    let mut output = match_all(engine, &core, rows, options, threads);
+    if core.has_external() && !options.is_grouped() {
+        output.external = output.external_matches(&core);
     }
-    answered
+    let matches = output.matches.all_mut();
+    output.keys = match options.naming {
+        Naming::Slots => None,
+        Naming::Keys => Some(engine.newest_key_table().of_slots(&core, matches)),
+        Naming::Groups => {
+            let keys = output.shares.iter().flat_map(|share| &share.match_counts).map(|&count| count as usize).sum();
+            Some(engine.newest_group_table().of_queries(&core, matches, keys))
+        }
+    };
+    output
+}
+
+impl BatchOutput {
+    fn external_matches(&self, core: &core::Engine) -> Vec<ExternalMatch> {
+        let mut rest = self.matches.all();
+        let mut all = Vec::new();
+        let (mut row, mut first) = (0, 0);
+        for share in &self.shares {
+            let mut start = 0;
+            for &end in &share.ends {
+                let (slots, further) = rest.split_at(end - start);
+                all.extend(external_matches(core, row, first, slots));
+                (rest, start, row, first) = (further, end, row + 1, first + slots.len());
+            }
+        }
+        all
+    }
 }
 
 fn match_all(
@@ -165,17 +181,7 @@ fn match_all(
         shares.sort_unstable_by_key(|share| share.number);
         (shares, matches_found, numbers, payloads)
     };
-    let is_grouped = options.grouped;
-    BatchOutput {
-        shares,
-        matches: matches_found,
-        numbers,
-        is_grouped,
-        keys: None,
-        more_keys: None,
-        groups: None,
-        payloads,
-    }
+    BatchOutput { shares, matches: matches_found, numbers, keys: None, external: Vec::new(), payloads }
 }
 
 /// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there
@@ -243,7 +249,7 @@ impl BatchWork<'_> {
                         share.answer(self.core, matcher, (row, source), self.options, (matches, payloads));
                     }
                     share.ends.push(matches.slots.len() - before);
-                    share.match_counts.resize(if self.options.grouped { share.ends.len() } else { 0 }, 0);
+                    share.match_counts.resize(if self.options.is_grouped() { share.ends.len() } else { 0 }, 0);
                 }
                 done(number, matches, payloads);
                 shares.push(share);
@@ -282,7 +288,7 @@ impl BatchChunk {
         }
         let Matches { slots, payloads: numbers } = matches;
         let first = slots.len();
-        if options.grouped {
+        if options.is_grouped() {
             engine.matched_queries(matcher, slots);
             self.match_counts.push(engine.match_count(matcher) as u32);
         } else if rewrites {

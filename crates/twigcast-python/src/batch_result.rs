@@ -1,53 +1,42 @@
 //! The answers to a batch, as Arrow buffers.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyList;
 use twigcast_core::engine::MessageDeliveries;
 use twigcast_core::error::MessageErrorKind;
 
 use crate::batch::{BatchChunk, BatchOutput};
-use crate::buffers::{ByteBuffer, Int32Buffer};
+use crate::buffers::NumberBuffer;
 use crate::engine_handle::Engine;
 use crate::errors;
+use crate::external::ExternalMatch;
+use crate::keys::KeyTable;
 
 /// See the stub file.
-#[pyclass(frozen, module = "twigcast._core")]
+#[pyclass(frozen, get_all, module = "twigcast._core")]
 pub struct BatchResult {
-    #[pyo3(get)]
-    key_offsets: Py<PyBytes>,
-    #[pyo3(get)]
-    matches: Py<Int32Buffer>,
-    is_grouped: bool,
-    #[pyo3(get)]
-    match_counts: Py<PyBytes>,
-    #[pyo3(get)]
-    keys: Option<(Py<PyBytes>, Py<PyBytes>)>,
-    #[pyo3(get)]
-    more_keys: Option<(Py<PyBytes>, Py<PyBytes>)>,
-    #[pyo3(get)]
-    groups: Option<(Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)>,
-    #[pyo3(get)]
-    node_counts: Py<PyBytes>,
-    #[pyo3(get)]
-    payload_numbers: Py<Int32Buffer>,
-    #[pyo3(get)]
-    payload_offsets: Py<PyBytes>,
-    #[pyo3(get)]
-    payload_validity: Py<PyBytes>,
-    #[pyo3(get)]
-    payloads: Py<ByteBuffer>,
-    #[pyo3(get)]
+    match_offsets: Py<NumberBuffer>,
+    matches: Py<NumberBuffer>,
+    keys: Option<Py<KeyTable>>,
+    match_counts: Py<NumberBuffer>,
+    node_counts: Py<NumberBuffer>,
+    payload_indices: Py<NumberBuffer>,
+    payload_validity: Py<NumberBuffer>,
+    payload_offsets: Py<NumberBuffer>,
+    payloads: Py<NumberBuffer>,
+    external: Vec<ExternalMatch>,
     errors: Py<PyList>,
-    #[pyo3(get)]
     failures: Py<PyList>,
-    #[pyo3(get)]
     needs_conversion: Vec<usize>,
 }
 
 impl BatchResult {
-    /// Lay the answers out as Arrow buffers.
-    pub fn new(py: Python<'_>, engine: &Engine, answered: BatchOutput) -> PyResult<Self> {
-        let BatchOutput { shares, matches, numbers, is_grouped, keys, more_keys, groups, payloads } = answered;
+    /// Lays the answers out as Arrow buffers.
+    pub fn new(py: Python<'_>, engine: &Engine, output: BatchOutput) -> PyResult<Self> {
+        let BatchOutput { shares, matches, numbers, keys, external, payloads } = output;
         let buffers = engine.buffers();
         let errors = PyList::empty(py);
         let failures = PyList::empty(py);
@@ -61,20 +50,18 @@ impl BatchResult {
         for (row, key, reason) in shares.iter().flat_map(|share| &share.failures) {
             failures.append((*row, errors::undecided(py, key, reason).into_value(py)))?;
         }
-        let bytes = |data: &[u8]| PyBytes::new(py, data).unbind();
+        let all = |of: fn(&BatchChunk) -> &[u32]| shares.iter().flat_map(of).copied().collect::<Vec<u32>>();
         Ok(Self {
-            key_offsets: bytes(&key_offsets(&shares)?),
-            matches: Py::new(py, Int32Buffer::new(matches, &buffers.matches))?,
-            is_grouped,
-            match_counts: integers(py, &shares, |share| &share.match_counts)?,
-            groups: groups.map(|groups| groups.buffers(py)).transpose()?,
-            keys: keys.map(|keys| keys.buffers(py)).transpose()?,
-            more_keys: more_keys.map(|keys| keys.buffers(py)).transpose()?,
-            node_counts: integers(py, &shares, |share| &share.node_counts)?,
-            payload_validity: bytes(&validity(numbers.all())),
-            payload_numbers: Py::new(py, Int32Buffer::new(numbers, &buffers.matches))?,
-            payload_offsets: payload_offsets(py, &payloads.ends)?.unbind(),
-            payloads: Py::new(py, ByteBuffer::new(payloads.bytes, &buffers.payloads))?,
+            match_offsets: NumberBuffer::lend(py, match_offsets(&shares)?)?,
+            match_counts: NumberBuffer::lend(py, all(|share| &share.match_counts))?,
+            node_counts: NumberBuffer::lend(py, all(|share| &share.node_counts))?,
+            payload_validity: NumberBuffer::lend(py, validity(numbers.all()))?,
+            payload_indices: NumberBuffer::lend(py, buffers.matches.prefix(numbers))?,
+            payload_offsets: NumberBuffer::lend(py, payload_offsets(&payloads.ends))?,
+            payloads: NumberBuffer::lend(py, buffers.payloads.prefix(payloads.bytes))?,
+            matches: NumberBuffer::lend(py, buffers.matches.prefix(matches))?,
+            keys: keys.map(|keys| Py::new(py, KeyTable(keys))).transpose()?,
+            external,
             errors: errors.unbind(),
             failures: failures.unbind(),
             needs_conversion,
@@ -84,16 +71,58 @@ impl BatchResult {
 
 #[pymethods]
 impl BatchResult {
-    #[getter]
-    fn slots(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
-        let slots = if self.is_grouped { &[] } else { self.matches.get().list() };
-        Ok(numbers(py, slots).unbind())
+    /// See the stub file.
+    fn merge(
+        &self,
+        py: Python<'_>,
+        replies: HashMap<usize, Option<PyBackedBytes>>,
+        failures: Bound<'_, PyList>,
+    ) -> PyResult<Self> {
+        let (matches, indices) = (self.matches.get().int32(), self.payload_indices.get().int32());
+        let (counts, offsets) = (self.node_counts.get().int32(), self.match_offsets.get().int32());
+        let mut ends = self.payload_offsets.get().int64().to_vec();
+        let mut payloads = self.payloads.get().bytes().to_vec();
+        let (mut kept, mut kept_indices) = (Vec::new(), Vec::new());
+        let mut kept_offsets = vec![0_u32];
+        for bounds in offsets.windows(2) {
+            for position in bounds[0] as usize..bounds[1] as usize {
+                let index = indices.get(position).copied();
+                match replies.get(&position) {
+                    Some(None) => continue,
+                    Some(Some(payload)) if index.is_some() => {
+                        kept_indices.push(ends.len() as u32 - 1);
+                        payloads.extend_from_slice(payload);
+                        ends.push(payloads.len() as u64);
+                    }
+                    _ => kept_indices.extend(index),
+                }
+                kept.push(position);
+            }
+            kept_offsets.push(kept.len() as u32);
+        }
+        let at_kept = |list: &[u32]| -> Vec<u32> { kept.iter().filter_map(|&at| list.get(at).copied()).collect() };
+        let all_failures = PyList::new(py, self.failures.bind(py).iter().chain(failures.iter()))?;
+        Ok(Self {
+            match_offsets: NumberBuffer::lend(py, kept_offsets)?,
+            matches: NumberBuffer::lend(py, at_kept(matches))?,
+            keys: self.keys.as_ref().map(|keys| keys.clone_ref(py)),
+            match_counts: self.match_counts.clone_ref(py),
+            node_counts: NumberBuffer::lend(py, at_kept(counts))?,
+            payload_validity: NumberBuffer::lend(py, validity(&kept_indices))?,
+            payload_indices: NumberBuffer::lend(py, kept_indices)?,
+            payload_offsets: NumberBuffer::lend(py, ends)?,
+            payloads: NumberBuffer::lend(py, payloads)?,
+            external: Vec::new(),
+            errors: self.errors.clone_ref(py),
+            failures: all_failures.unbind(),
+            needs_conversion: self.needs_conversion.clone(),
+        })
     }
 }
 
-/// Where each message's keys begin and end, as the offsets of an Arrow list array.
-fn key_offsets(shares: &[BatchChunk]) -> PyResult<Vec<u8>> {
-    let mut offsets = 0_i32.to_le_bytes().to_vec();
+/// Returns where each message's matches begin and end, as the offsets of an Arrow list array.
+fn match_offsets(shares: &[BatchChunk]) -> PyResult<Vec<u32>> {
+    let mut offsets = vec![0];
     let mut before = 0;
     for share in shares {
         for end in &share.ends {
@@ -102,55 +131,26 @@ fn key_offsets(shares: &[BatchChunk]) -> PyResult<Vec<u8>> {
                     "more than 2,147,483,647 matches in one batch; use smaller batches",
                 )
             })?;
-            offsets.extend_from_slice(&total.to_le_bytes());
+            offsets.push(total as u32);
         }
         before += share.match_count();
     }
     Ok(offsets)
 }
 
-/// Integers, as they are in memory.
-pub fn numbers<'py>(py: Python<'py>, numbers: &[u32]) -> Bound<'py, PyBytes> {
-    // SAFETY: all bytes of numbers are bytes, and these are looked at no longer than the numbers.
-    let bytes = unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast::<u8>(), size_of_val(numbers)) };
-    PyBytes::new(py, bytes)
-}
-
-/// Integers of all shares, one after the other, written where they are to stay.
-fn integers(py: Python<'_>, shares: &[BatchChunk], of: impl Fn(&BatchChunk) -> &Vec<u32>) -> PyResult<Py<PyBytes>> {
-    let total: usize = shares.iter().map(|share| of(share).len()).sum();
-    let bytes = PyBytes::new_with(py, total * size_of::<u32>(), |mut buffer| {
-        for share in shares {
-            let (mine, rest) = buffer.split_at_mut(of(share).len() * size_of::<u32>());
-            for (target, value) in mine.chunks_exact_mut(size_of::<u32>()).zip(of(share)) {
-                target.copy_from_slice(&value.to_le_bytes());
-            }
-            buffer = rest;
-        }
-        Ok(())
-    })?;
-    Ok(bytes.unbind())
-}
-
-/// A bit per match, set where it has a payload of its own; empty where all have one.
-fn validity(numbers: &[u32]) -> Vec<u8> {
+/// Returns a bit per match, set where it has a payload of its own; none at all where all have one.
+pub fn validity(indices: &[u32]) -> Vec<u8> {
     let mut bits = Vec::new();
-    if numbers.contains(&MessageDeliveries::WHOLE) {
-        bits.resize(numbers.len().div_ceil(8), 0_u8);
-        for (index, _) in numbers.iter().enumerate().filter(|(_, number)| **number != MessageDeliveries::WHOLE) {
-            bits[index / 8] |= 1 << (index % 8);
+    if indices.contains(&MessageDeliveries::WHOLE) {
+        bits.resize(indices.len().div_ceil(8), 0_u8);
+        for (position, _) in indices.iter().enumerate().filter(|(_, index)| **index != MessageDeliveries::WHOLE) {
+            bits[position / 8] |= 1 << (position % 8);
         }
     }
     bits
 }
 
-/// Where each payload begins and ends, as the offsets of an Arrow array, written where they are to stay.
-pub fn payload_offsets<'py>(py: Python<'py>, ends: &[u64]) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, (1 + ends.len()) * size_of::<u64>(), |buffer| {
-        // The first offset is 0, as the buffer is.
-        for (target, end) in buffer[size_of::<u64>()..].chunks_exact_mut(size_of::<u64>()).zip(ends) {
-            target.copy_from_slice(&end.to_le_bytes());
-        }
-        Ok(())
-    })
+/// Returns where each payload begins and ends, as the offsets of an Arrow array.
+pub fn payload_offsets(ends: &[u64]) -> Vec<u64> {
+    std::iter::once(0).chain(ends.iter().copied()).collect()
 }

@@ -1,12 +1,13 @@
 //! Lists of numbers or bytes that Python looks at where they are, in memory that is used again and again: memory that
 //! comes anew from the system is slow at first, and what a batch finds is long.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::arrow_export::Buffer;
 use crate::ordered_output::ThreadMatches;
 
 /// Lists that are kept, at most, and how much memory they may take together.
@@ -105,10 +106,11 @@ impl<T: Copy> BufferPool<T> {
     /// The first so many of a list. They may be looked at for long, and many such lists at once: then they should not hold
     /// much more memory than they need. A few may. Answers differ in length, so that most have memory that a longer one
     /// needed, and to copy each of them out of it took a thirtieth of the time of matching and rewriting.
-    fn hold(&self, list: Vec<T>, count: usize) -> PooledPrefix<T> {
+    pub fn prefix(&self, found: ThreadMatches<T>) -> PooledPrefix<T> {
+        let (list, count) = found.into_parts();
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
         let spare = if is_sparse { memory_of(&list) - count * size_of::<T>() } else { 0 };
-        let pool = self.clone();
+        let pool = Some(self.clone());
         if spare == 0 || self.kept().start_read(spare) {
             return PooledPrefix { list, count, spare, pool };
         }
@@ -119,12 +121,13 @@ impl<T: Copy> BufferPool<T> {
 }
 
 /// The first so many of a list whose memory goes back to the room in the end.
-struct PooledPrefix<T: Copy> {
+pub struct PooledPrefix<T: Copy> {
     list: Vec<T>,
     count: usize,
     /// Memory that it has to spare, if that is much.
     spare: usize,
-    pool: BufferPool<T>,
+    /// Where the memory goes in the end; `None`: back to the system.
+    pool: Option<BufferPool<T>>,
 }
 
 impl<T: Copy> PooledPrefix<T> {
@@ -135,10 +138,11 @@ impl<T: Copy> PooledPrefix<T> {
 
 impl<T: Copy> Drop for PooledPrefix<T> {
     fn drop(&mut self) {
+        let Some(pool) = &self.pool else { return };
         if self.spare > 0 {
-            self.pool.kept().end_lending(self.spare);
+            pool.kept().end_lending(self.spare);
         }
-        self.pool.give_back(std::mem::take(&mut self.list));
+        pool.give_back(std::mem::take(&mut self.list));
     }
 }
 
@@ -156,26 +160,81 @@ unsafe fn fill_view<T>(list: &[T], owner: &Bound<'_, PyAny>, view: *mut ffi::Py_
     if filled == 0 { Ok(()) } else { Err(PyErr::fetch(owner.py())) }
 }
 
-/// 32-bit numbers as a buffer of bytes. See the stub file.
-#[pyclass(frozen, name = "Numbers", module = "twigcast._core")]
-pub struct Int32Buffer(PooledPrefix<u32>);
+impl<T: Copy + Send> Buffer for PooledPrefix<T> {
+    fn start(&self) -> *const c_void {
+        self.list.as_ptr().cast()
+    }
+}
 
-impl Int32Buffer {
-    /// What a batch found. The memory goes back to the room in the end.
-    pub fn new(matches_found: ThreadMatches<u32>, pool: &BufferPool<u32>) -> Self {
-        let (list, count) = matches_found.into_parts();
-        Self(pool.hold(list, count))
+impl<T: Copy> From<Vec<T>> for PooledPrefix<T> {
+    /// Wraps a list whose memory goes back to the system in the end.
+    fn from(list: Vec<T>) -> Self {
+        Self { count: list.len(), list, spare: 0, pool: None }
+    }
+}
+
+/// What a [`NumberBuffer`] holds.
+enum Content {
+    Int32(PooledPrefix<u32>),
+    Int64(PooledPrefix<u64>),
+    Bytes(PooledPrefix<u8>),
+}
+
+/// A list of numbers or bytes. See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct NumberBuffer(Content);
+
+impl From<PooledPrefix<u32>> for NumberBuffer {
+    fn from(list: PooledPrefix<u32>) -> Self {
+        Self(Content::Int32(list))
+    }
+}
+
+impl From<PooledPrefix<u64>> for NumberBuffer {
+    fn from(list: PooledPrefix<u64>) -> Self {
+        Self(Content::Int64(list))
+    }
+}
+
+impl From<PooledPrefix<u8>> for NumberBuffer {
+    fn from(list: PooledPrefix<u8>) -> Self {
+        Self(Content::Bytes(list))
+    }
+}
+
+impl NumberBuffer {
+    /// Hands a list to Python.
+    pub fn lend<T: Copy>(py: Python<'_>, list: impl Into<PooledPrefix<T>>) -> PyResult<Py<Self>>
+    where
+        Self: From<PooledPrefix<T>>,
+    {
+        Py::new(py, Self::from(list.into()))
     }
 
-    pub fn list(&self) -> &[u32] {
-        self.0.list()
+    /// Returns the list, if it is one of 32-bit numbers.
+    pub fn int32(&self) -> &[u32] {
+        if let Content::Int32(list) = &self.0 { list.list() } else { &[] }
+    }
+
+    /// Returns the list, if it is one of 64-bit numbers.
+    pub fn int64(&self) -> &[u64] {
+        if let Content::Int64(list) = &self.0 { list.list() } else { &[] }
+    }
+
+    /// Returns the list, if it is one of bytes.
+    pub fn bytes(&self) -> &[u8] {
+        if let Content::Bytes(list) = &self.0 { list.list() } else { &[] }
     }
 }
 
 #[pymethods]
-impl Int32Buffer {
+impl NumberBuffer {
     fn __len__(&self) -> usize {
-        self.0.list().len()
+        match &self.0 {
+            Content::Int32(list) => list.list().len(),
+            Content::Int64(list) => list.list().len(),
+            Content::Bytes(list) => list.list().len(),
+        }
     }
 
     /// The bytes, to be read only.
@@ -184,34 +243,12 @@ impl Int32Buffer {
     /// As Python calls it: `view` points to a view to be filled.
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         // SAFETY: the class is frozen, and only `drop` takes the list out.
-        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
-    }
-}
-
-/// Bytes as a buffer. See the stub file.
-#[pyclass(frozen, name = "Bytes", module = "twigcast._core")]
-pub struct ByteBuffer(PooledPrefix<u8>);
-
-impl ByteBuffer {
-    /// Payloads that a batch made. The memory goes back to the room in the end.
-    pub fn new(payloads: ThreadMatches<u8>, pool: &BufferPool<u8>) -> Self {
-        let (list, count) = payloads.into_parts();
-        Self(pool.hold(list, count))
-    }
-}
-
-#[pymethods]
-impl ByteBuffer {
-    fn __len__(&self) -> usize {
-        self.0.list().len()
-    }
-
-    /// The bytes, to be read only.
-    ///
-    /// # Safety
-    /// As Python calls it: `view` points to a view to be filled.
-    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        // SAFETY: the class is frozen, and only `drop` takes the list out.
-        unsafe { fill_view(slf.get().0.list(), slf.as_any(), view, flags) }
+        unsafe {
+            match &slf.get().0 {
+                Content::Int32(list) => fill_view(list.list(), slf.as_any(), view, flags),
+                Content::Int64(list) => fill_view(list.list(), slf.as_any(), view, flags),
+                Content::Bytes(list) => fill_view(list.list(), slf.as_any(), view, flags),
+            }
+        }
     }
 }

@@ -5,42 +5,60 @@ use std::path::Path;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyList};
 use twigcast_core::engine as core;
-use twigcast_core::engine::{AddError, Matcher, QueryContext, Slot};
+use twigcast_core::engine::{Matcher, QueryContext, Slot};
 use twigcast_core::explain::{self, ExplainError};
 use twigcast_core::rewrite::Payloads;
 use twigcast_core::snapshot;
 
-use crate::answer::Answer;
-use crate::batch;
+use crate::answer::{Answer, Standing};
+use crate::batch::{self, BatchOptions, Naming};
 use crate::batch_result::BatchResult;
 use crate::engine_handle::{Engine, key_of, slots_of};
 use crate::errors;
-use crate::keys::{GroupBuffers, KeyBuffers, KeyTableVersion};
+use crate::external::external_matches;
+use crate::keys::KeyTable;
 use crate::limits;
-use crate::pairs::{KeyQueryPair, pair, refusals};
 use crate::payloads::PythonSink;
-use crate::queries;
-use crate::results::Results;
+use crate::queries::{self, QueryCheck};
+use crate::registration::{self, AddOutcome};
+use crate::results::{Prepared, Results};
 use crate::stream::{NameDictionary, with_dictionary};
 
-impl Engine {
-    /// Add pairs, and tell what was refused.
-    fn add_all<'py>(
-        &self,
-        py: Python<'py>,
-        pairs: &[KeyQueryPair],
-        add: impl FnOnce(&mut core::Engine) -> Vec<(usize, AddError)> + Send,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let refused = py.detach(|| {
-            let refused = add(&mut self.write());
-            self.note_added(pairs.len());
-            refused
-        });
-        refusals(py, pairs, refused)
-    }
+/// A subscription's query as it was registered. See the stub file.
+#[pyclass(frozen, get_all, module = "twigcast._core")]
+pub struct StoredQuery {
+    query: String,
+    namespaces: BTreeMap<String, String>,
+    dialect: &'static str,
+}
+
+/// A node that a query selects. See the stub file.
+#[pyclass(frozen, get_all, module = "twigcast._core")]
+pub struct SelectedNode {
+    kind: &'static str,
+    name: String,
+    start: u32,
+    end: u32,
+    line: u32,
+    column: u32,
+}
+
+/// Returns keys and reasons in place of slots and reasons.
+fn by_key<R: ToString>(engine: &core::Engine, failures: impl Iterator<Item = (Slot, R)>) -> Vec<(String, String)> {
+    failures.map(|(slot, reason)| (key_of(engine, slot), reason.to_string())).collect()
+}
+
+/// Returns what the last message matched. `engine` is that of `slf`.
+fn answer(slf: &Py<Engine>, engine: &core::Engine, matcher: &Matcher) -> Answer {
+    let external = if engine.has_external() { slots_of(engine, matcher) } else { Vec::new() };
+    Python::attach(|py| Answer {
+        answer: engine.answer(matcher),
+        engine: slf.clone_ref(py),
+        undecided: by_key(engine, engine.failures(matcher).into_iter()),
+        external: external_matches(engine, 0, 0, &external),
+    })
 }
 
 #[pymethods]
@@ -54,64 +72,37 @@ impl Engine {
     fn add(
         &self,
         py: Python<'_>,
-        key: &str,
-        query: &str,
+        key: &Bound<'_, PyAny>,
+        query: &Bound<'_, PyAny>,
         namespaces: BTreeMap<String, String>,
         dialect: &str,
         replace: bool,
-    ) -> PyResult<Vec<String>> {
+    ) -> PyResult<Option<String>> {
+        let (key, query) = (registration::text(key, "key")?, registration::text(query, "query")?);
         let context = queries::context(namespaces, dialect)?;
         let added = py.detach(|| {
-            let added = self.write().add(key, query, &context, replace);
+            let added = self.write().add(&key, &query, &context, replace);
             self.note_added(1);
             added
         });
-        match added {
-            Ok(warning) => Ok(warning.map(queries::warning).into_iter().collect()),
-            Err(error) => Err(errors::add(py, key, query, &error)),
-        }
+        added.map(|warning| warning.map(queries::warning)).map_err(|error| errors::add(py, &key, &query, &error))
     }
 
-    fn add_many<'py>(
+    fn add_many(
         &self,
-        py: Python<'py>,
-        keys: Vec<PyBackedStr>,
-        queries: Vec<PyBackedStr>,
-        namespaces: Vec<BTreeMap<String, String>>,
-        dialect: &str,
-        replace: bool,
-    ) -> PyResult<Bound<'py, PyList>> {
-        if keys.len() != queries.len() || (namespaces.len() != 1 && namespaces.len() != keys.len()) {
-            return Err(PyValueError::new_err("keys, queries and namespaces must be of one length"));
-        }
-        let contexts: Vec<QueryContext> =
-            namespaces.into_iter().map(|map| queries::context(map, dialect)).collect::<PyResult<_>>()?;
-        let pairs: Vec<_> = keys.into_iter().zip(queries).collect();
-        self.add_all(py, &pairs, |engine| {
-            if let [context] = contexts.as_slice() {
-                return engine.add_many(&pairs, context, replace);
-            }
-            let all = pairs.iter().zip(&contexts).enumerate();
-            all.filter_map(|(index, ((key, query), context))| {
-                engine.add(key, query, context, replace).err().map(|error| (index, error))
-            })
-            .collect()
-        })
-    }
-
-    fn add_pairs<'py>(
-        &self,
-        py: Python<'py>,
-        pairs: &Bound<'py, PyList>,
+        items: &Bound<'_, PyList>,
         namespaces: BTreeMap<String, String>,
         dialect: &str,
         replace: bool,
-    ) -> PyResult<Option<Bound<'py, PyList>>> {
+    ) -> PyResult<AddOutcome> {
         let context = queries::context(namespaces, dialect)?;
-        let Some(pairs) = pairs.iter().map(|item| pair(&item)).collect::<PyResult<Option<Vec<_>>>>()? else {
-            return Ok(None);
+        let count = items.len();
+        let change = |add: &(dyn Fn(&mut core::Engine) -> core::BulkReport + Sync)| {
+            let report = add(&mut self.write());
+            self.note_added(count);
+            report
         };
-        self.add_all(py, &pairs, |engine| engine.add_many(&pairs, &context, replace)).map(Some)
+        registration::add_many(items, context, change, replace)
     }
 
     fn remove(&self, py: Python<'_>, key: &str) -> bool {
@@ -136,37 +127,8 @@ impl Engine {
         })
     }
 
-    /// See the stub file.
-    #[getter]
-    fn keys_at(&self, py: Python<'_>) -> (u64, usize) {
-        py.detach(|| {
-            let engine = self.read();
-            (engine.keys_version(), engine.slot_bound())
-        })
-    }
-
-    /// See the stub file.
-    #[allow(clippy::type_complexity)]
-    #[pyo3(signature = (known=(-1, 0, 0)))]
-    fn key_table(&self, py: Python<'_>, known: KeyTableVersion) -> PyResult<(u64, usize, Py<PyBytes>, Py<PyBytes>)> {
-        let (version, first, keys) = py.detach(|| {
-            let engine = self.read();
-            let known = if KeyBuffers::are_at_hand(&engine, known) { known } else { (-1, 0, 0) };
-            (engine.keys_version(), known.1, KeyBuffers::beyond(&engine, known))
-        });
-        let (offsets, text) = keys.buffers(py)?;
-        Ok((version, first, offsets, text))
-    }
-
-    /// See the stub file.
-    #[allow(clippy::type_complexity)]
-    fn group_table(&self, py: Python<'_>) -> PyResult<(u64, Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)> {
-        let (version, groups) = py.detach(|| {
-            let engine = self.read();
-            (engine.version(), GroupBuffers::by_query(&engine))
-        });
-        let (ends, offsets, text) = groups.buffers(py)?;
-        Ok((version, ends, offsets, text))
+    fn key_table(&self, py: Python<'_>) -> KeyTable {
+        KeyTable(py.detach(|| self.newest_key_table().all(&self.read())))
     }
 
     fn slots_of(&self, py: Python<'_>, keys: Vec<pyo3::pybacked::PyBackedStr>) -> Vec<Option<Slot>> {
@@ -176,20 +138,16 @@ impl Engine {
         })
     }
 
-    fn query(&self, py: Python<'_>, key: &str) -> Option<(String, BTreeMap<String, String>, &'static str)> {
+    fn query(&self, py: Python<'_>, key: &str) -> Option<StoredQuery> {
         py.detach(|| {
             let engine = self.read();
             let (text, context) = engine.query_of(engine.slot_of(key)?)?;
-            Some((text.into_owned(), context.namespaces.clone(), core::dialect_name(context.dialect)))
+            Some(StoredQuery {
+                query: text.into_owned(),
+                namespaces: context.namespaces.clone(),
+                dialect: core::dialect_name(context.dialect),
+            })
         })
-    }
-
-    fn rewrites(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
-        let answer = py.detach(|| {
-            let engine = self.read();
-            engine.slot_of(key).map(|slot| engine.rewrites(slot))
-        });
-        answer.ok_or_else(|| errors::unknown_key(py, key))
     }
 
     #[getter]
@@ -199,20 +157,6 @@ impl Engine {
 
     fn share_results(&self, py: Python<'_>, share: bool) {
         py.detach(|| self.write().share_results(share));
-    }
-
-    /// See the stub file.
-    fn external(&self, py: Python<'_>) -> Vec<(Slot, String, String, BTreeMap<String, String>)> {
-        py.detach(|| {
-            let engine = self.read();
-            let slots = (0..engine.slot_bound() as Slot).filter(|&slot| engine.is_external(slot));
-            slots
-                .filter_map(|slot| {
-                    let (text, context) = engine.query_of(slot)?;
-                    Some((slot, key_of(&engine, slot), text.into_owned(), context.namespaces.clone()))
-                })
-                .collect()
-        })
     }
 
     #[getter]
@@ -227,136 +171,129 @@ impl Engine {
             .map_err(|error| errors::message(py, &error))
     }
 
-    #[allow(clippy::type_complexity)]
     #[pyo3(signature = (stream, dictionary=None))]
-    fn match_stream(
-        &self,
-        py: Python<'_>,
-        stream: &[u8],
-        dictionary: Option<&NameDictionary>,
-    ) -> PyResult<(Vec<Slot>, Vec<(Slot, String)>)> {
+    fn match_stream(slf: &Bound<'_, Self>, stream: &[u8], dictionary: Option<&NameDictionary>) -> PyResult<Answer> {
+        let (py, this) = (slf.py(), slf.clone().unbind());
         py.detach(|| {
-            self.with_matcher(|engine, matcher| {
+            this.get().with_matcher(|engine, matcher| {
                 with_dictionary(dictionary, |names| engine.run_stream(matcher, stream, names))?;
-                Ok((slots_of(engine, matcher), engine.failures(matcher)))
-            })
-        })
-        .map_err(|error| errors::message(py, &error))
-    }
-
-    /// Like `match`, with what could not be decided.
-    #[allow(clippy::type_complexity)]
-    fn match_with_failures(&self, py: Python<'_>, xml: &[u8]) -> PyResult<(Vec<Slot>, Vec<(Slot, String)>)> {
-        py.detach(|| {
-            self.with_matcher(|engine, matcher| {
-                engine.run(matcher, xml).map(|()| (slots_of(engine, matcher), engine.failures(matcher)))
+                Ok(answer(&this, engine, matcher))
             })
         })
         .map_err(|error| errors::message(py, &error))
     }
 
     /// See the stub file.
-    #[allow(clippy::type_complexity)]
-    fn answer(slf: &Bound<'_, Self>, xml: &[u8]) -> PyResult<(Answer, Vec<(String, String)>)> {
-        let (py, engine) = (slf.py(), slf.get());
-        let (answer, failures) = py
-            .detach(|| {
-                engine.with_matcher(|engine, matcher| {
-                    engine.run(matcher, xml)?;
-                    let failures = engine.failures(matcher).into_iter();
-                    let failures = failures.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    Ok((engine.answer(matcher), failures))
-                })
+    fn answer(slf: &Bound<'_, Self>, xml: &[u8]) -> PyResult<Answer> {
+        let (py, this) = (slf.py(), slf.clone().unbind());
+        py.detach(|| {
+            this.get().with_matcher(|engine, matcher| {
+                engine.run(matcher, xml)?;
+                Ok(answer(&this, engine, matcher))
             })
-            .map_err(|error| errors::message(py, &error))?;
-        Ok((Answer::new(answer, slf.clone().unbind()), failures))
+        })
+        .map_err(|error| errors::message(py, &error))
     }
 
-    #[allow(clippy::type_complexity)]
-    fn nodes(&self, py: Python<'_>, xml: &[u8], key: &str) -> PyResult<Vec<(String, String, u32, u32, u32, u32)>> {
+    #[pyo3(signature = (xml, key, since=None))]
+    fn nodes(&self, py: Python<'_>, xml: &[u8], key: &str, since: Option<&Answer>) -> PyResult<Vec<SelectedNode>> {
         // Under one lock with the answer: once it is let go, the slot may become another subscription's.
-        let selected = py
-            .detach(|| {
-                self.with_matcher(|engine, matcher| engine.slot_of(key).map(|slot| engine.selected(matcher, xml, slot)))
+        let selected = py.detach(|| {
+            self.with_matcher(|engine, matcher| {
+                let standing = match since {
+                    Some(answer) => answer.standing(engine, key),
+                    None => engine.slot_of(key).map_or(Standing::Unknown, Standing::Current),
+                };
+                match standing {
+                    Standing::Current(slot) => Ok(engine.selected(matcher, xml, slot)),
+                    other => Err(other),
+                }
             })
-            .ok_or_else(|| errors::unknown_key(py, key))?
+        });
+        let nodes = selected
+            .map_err(|standing| match standing {
+                Standing::Changed => errors::changed(py, key),
+                _ => errors::unknown_key(py, key),
+            })?
             .map_err(|error| errors::message(py, &error))?
             .map_err(|reason| errors::undecided(py, key, &reason.to_string()))?;
-        Ok(selected.into_iter().map(|n| (n.kind.to_owned(), n.name, n.start, n.end, n.line, n.column)).collect())
+        let node = |n: core::SelectedNode| SelectedNode {
+            kind: n.kind,
+            name: n.name,
+            start: n.start,
+            end: n.end,
+            line: n.line,
+            column: n.column,
+        };
+        Ok(nodes.into_iter().map(node).collect())
     }
 
-    /// See the stub file.
-    #[allow(clippy::type_complexity)]
-    fn deliver<'py>(
-        &self,
-        py: Python<'py>,
-        xml: &[u8],
-    ) -> PyResult<(Vec<Slot>, Vec<Option<u32>>, Bound<'py, PyList>, Vec<(String, String)>)> {
-        let sent = PythonSink::default();
-        let (slots, numbers, failures) = py
-            .detach(|| {
-                self.with_matcher(|engine, matcher| {
-                    engine.run_delivering(matcher, xml)?;
-                    let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
-                    let delivered = engine.deliver(matcher, xml, &mut payloads);
-                    payloads.close();
-                    let unmade = delivered.failures.into_iter().map(|(slot, reason)| (slot, reason.to_string()));
-                    let failed = engine.failures(matcher).into_iter().chain(unmade);
-                    let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    let number = |number| Some(number).filter(|&number| number != core::MessageDeliveries::WHOLE);
-                    Ok((delivered.slots, delivered.numbers.into_iter().map(number).collect(), failures))
-                })
+    fn node_counts(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<(String, usize)>> {
+        py.detach(|| {
+            self.with_matcher(|engine, matcher| {
+                engine.run_counting(matcher, xml)?;
+                let slots = slots_of(engine, matcher).into_iter();
+                // A query that cannot be evaluated within the limits counts no nodes, as in a batch.
+                let count = |slot| (key_of(engine, slot), engine.node_count(matcher, xml, slot).unwrap_or_default());
+                Ok(slots.map(count).collect())
             })
-            .map_err(|error| errors::message(py, &error))?;
-        Ok((slots, numbers, sent.list(py)?, failures))
+        })
+        .map_err(|error| errors::message(py, &error))
     }
 
     /// See the stub file.
-    fn results<'py>(&self, py: Python<'py>, xml: Bound<'py, PyBytes>) -> PyResult<(Results, Vec<(String, String)>)> {
+    fn results(slf: &Bound<'_, Self>, xml: Bound<'_, PyBytes>) -> PyResult<Results> {
+        let (py, this) = (slf.py(), slf.get());
         let sent = PythonSink::default();
         let source = xml.as_bytes();
-        let (matches_found, keys, failures) = py
+        let prepared = py
             .detach(|| {
-                self.with_matcher(|engine, matcher| {
+                this.with_matcher(|engine, matcher| {
                     let mut payloads = Payloads::into_sink(Box::new(sent.clone()));
-                    let matches_found = engine.prepare(matcher, source, &mut payloads)?;
+                    let prepared = engine.prepare(matcher, source, &mut payloads)?;
                     payloads.close();
-                    let unmade = matches_found.failures().iter().map(|(slot, reason)| (*slot, reason.to_string()));
-                    let failed = engine.failures(matcher).into_iter().chain(unmade);
-                    let failures = failed.map(|(slot, reason)| (key_of(engine, slot), reason)).collect();
-                    Ok((matches_found, engine.keys_now(), failures))
+                    let mut undecided = by_key(engine, engine.failures(matcher).into_iter());
+                    undecided.extend(by_key(engine, prepared.failures().iter().map(|(slot, reason)| (*slot, reason))));
+                    let external = if engine.has_external() {
+                        external_matches(engine, 0, 0, &prepared.deliveries_in_order().0)
+                    } else {
+                        Vec::new()
+                    };
+                    let (keys, table) = (engine.keys_now(), this.newest_key_table().ready(engine));
+                    Ok(Prepared { prepared, keys, table, undecided, external })
                 })
             })
             .map_err(|error| errors::message(py, &error))?;
-        let others = sent.list(py)?;
-        Ok((Results::new(xml.unbind(), (matches_found, keys), others, &self.buffers().payloads_of_one), failures))
+        Ok(Results::new(xml.unbind(), prepared, sent.list(py)?, slf.clone().unbind()))
     }
 
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (offsets, data, count, validity, deliver, nodes, threads, known=None, grouped=false))]
+    #[pyo3(signature = (offsets, data, count, *, deliver=false, nodes=false, threads=1, naming="keys"))]
     fn match_batch(
         &self,
         py: Python<'_>,
         offsets: &[u8],
         data: &Bound<'_, PyAny>,
         count: usize,
-        validity: Option<&[u8]>,
         deliver: bool,
         nodes: bool,
         threads: usize,
-        known: Option<KeyTableVersion>,
-        grouped: bool,
+        naming: &str,
     ) -> PyResult<BatchResult> {
-        if grouped && (deliver || nodes) {
-            return Err(PyValueError::new_err("payloads and nodes are told by key, not by group"));
-        }
-        let options = batch::BatchOptions { deliver, nodes, grouped };
+        let naming = match naming {
+            "slots" => Naming::Slots,
+            "keys" => Naming::Keys,
+            "groups" if !deliver && !nodes => Naming::Groups,
+            "groups" => return Err(PyValueError::new_err("payloads and nodes are told by key, not by group")),
+            _ => return Err(PyValueError::new_err(format!("naming must be slots, keys or groups, not {naming:?}"))),
+        };
+        let options = BatchOptions { deliver, nodes, naming };
         let data = self.copy_buffer().borrow(data)?;
-        let rows = batch::MessageRows::new(offsets, data.bytes(), count, validity)
+        let rows = batch::MessageRows::new(offsets, data.bytes(), count)
             .ok_or_else(|| PyValueError::new_err("offsets do not describe slices of data"))?;
-        let answered = py.detach(|| batch::run(self, &rows, options, threads.max(1), known));
+        let output = py.detach(|| batch::run(self, &rows, options, threads.max(1)));
         self.copy_buffer().take_back(data);
-        BatchResult::new(py, self, answered)
+        BatchResult::new(py, self, output)
     }
 
     fn save(&self, py: Python<'_>, path: &str) -> PyResult<()> {
@@ -394,21 +331,16 @@ impl Engine {
         })
     }
 
-    fn describe(&self, py: Python<'_>, key: &str) -> PyResult<BTreeMap<&'static str, String>> {
+    fn describe(&self, py: Python<'_>, key: &str) -> PyResult<QueryCheck> {
         // No lock is held when Python code may run: a thread that waits for one keeps the interpreter to itself.
-        let (text, context, limits) = py
+        let (text, context, limits): (String, QueryContext, _) = py
             .detach(|| {
                 let engine = self.read();
                 let (text, context) = engine.query_of(engine.slot_of(key)?)?;
                 Some((text.into_owned(), context.clone(), engine.limits().clone()))
             })
             .ok_or_else(|| errors::unknown_key(py, key))?;
-        let checked = core::check(&text, &context, &limits).map_err(|error| errors::query(py, &text, &error))?;
-        Ok(BTreeMap::from([
-            ("normal_form", checked.normal_form),
-            ("route", checked.route.to_owned()),
-            ("reason", checked.reason.to_owned()),
-        ]))
+        QueryCheck::of(py, &text, &context, &limits)
     }
 
     fn statistics(&self, py: Python<'_>) -> BTreeMap<&'static str, usize> {

@@ -9,6 +9,7 @@ use twigcast_core::engine::{Matcher, Slot};
 
 use crate::borrowed_bytes::CopyBuffer;
 use crate::buffers::BufferPool;
+use crate::keys::NewestTable;
 
 /// Matchers kept for the next call; more are made and dropped when more threads match at once.
 const IDLE_MATCHERS_MAX: usize = 16;
@@ -36,6 +37,8 @@ pub struct Engine {
     added: AtomicUsize,
     copy_buffer: CopyBuffer,
     buffers: EngineBuffers,
+    key_table: NewestTable,
+    group_table: NewestTable,
 }
 
 // A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
@@ -99,6 +102,16 @@ impl Engine {
         &self.buffers
     }
 
+    /// The newest table of keys by slot.
+    pub fn newest_key_table(&self) -> &NewestTable {
+        &self.key_table
+    }
+
+    /// The newest table of keys by query.
+    pub fn newest_group_table(&self) -> &NewestTable {
+        &self.group_table
+    }
+
     /// A population with no matchers yet.
     pub fn wrap(engine: core::Engine) -> Self {
         Self {
@@ -107,6 +120,8 @@ impl Engine {
             added: AtomicUsize::new(0),
             copy_buffer: CopyBuffer::default(),
             buffers: EngineBuffers::default(),
+            key_table: NewestTable::default(),
+            group_table: NewestTable::default(),
         }
     }
 }

@@ -63,6 +63,11 @@ pub fn unknown_key(py: Python<'_>, key: &str) -> PyErr {
     build(py, "UnknownKey", (key,))
 }
 
+/// The exception for a subscription that is no longer the one that a message was matched against.
+pub fn changed(py: Python<'_>, key: &str) -> PyErr {
+    build(py, "SubscriptionChanged", (key,))
+}
+
 /// The exception for a snapshot that cannot be used.
 pub fn snapshot(py: Python<'_>, path: &str, reason: &str) -> PyErr {
     build(py, "SnapshotError", (path, reason))

@@ -1,142 +1,383 @@
-//! Keys as the buffers of an Arrow string array: no object per key.
+//! Keys as Arrow arrays: no object per key.
+//!
+//! Answers are slots, or queries; a [`KeyTable`] says what keys these stand for. An engine keeps the newest table, whose
+//! array all answers share until a slot gets another key. Then a new table is made once it pays: when as many matches
+//! were named without one as the table has keys. Until then each answer has a table of its own, of the keys in it.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyCapsule;
 use twigcast_core::engine as core;
-use twigcast_core::engine::Slot;
+use twigcast_core::engine::{KeySnapshot, Slot};
 
-/// Bytes of a key for which room is made beforehand.
+use crate::arrow_export::{Buffer, ExportedArray};
+
+/// Bytes of a key for which memory is allocated beforehand.
 const KEY_BYTES: usize = 16;
 
-/// A table of keys by slot that somebody has: the engine's [`core::Engine::keys_version`] when it was made, how many keys are
-/// in it, and how long their text is.
-pub type KeyTableVersion = (i64, usize, usize);
+/// Keys and bytes that a table can grow by before it is copied, besides an eighth of what it has.
+const SPARE: usize = 1_024;
 
-/// The keys of some slots, one after the other.
-pub struct KeyBuffers {
-    offsets: Vec<u8>,
+/// A table of so many keys is made at once: it costs less than the rest of a batch.
+const SMALL_TABLE: usize = 1_000;
+
+/// Strings that are being collected, laid out as Arrow does: 32-bit offsets and text.
+struct StringBuilder {
+    offsets: Vec<i32>,
     text: Vec<u8>,
-    /// Bytes of text that stand elsewhere, before these.
-    before: usize,
 }
 
-impl KeyBuffers {
-    /// The keys of all slots; those in no use have an empty one.
-    pub fn by_slot(engine: &core::Engine) -> Self {
-        let mut keys = Self::with_capacity(engine.slot_bound());
-        (0..engine.slot_bound() as Slot).for_each(|slot| keys.push(engine.key(slot)));
-        keys
+impl StringBuilder {
+    fn with_capacity(count: usize, bytes: usize) -> Self {
+        let mut offsets = Vec::with_capacity(count + 1);
+        offsets.push(0);
+        Self { offsets, text: Vec::with_capacity(bytes) }
     }
 
-    /// Whether the keys in a table are right, so far as there are any.
-    pub fn are_at_hand(engine: &core::Engine, (version, ..): KeyTableVersion) -> bool {
-        u64::try_from(version) == Ok(engine.keys_version())
+    fn len(&self) -> usize {
+        self.offsets.len() - 1
     }
 
-    /// The keys of all slots that a table has not yet.
-    pub fn beyond(engine: &core::Engine, (_, count, bytes): KeyTableVersion) -> Self {
-        let mut keys = Self::with_capacity(engine.slot_bound().saturating_sub(count));
-        keys.before = bytes;
-        keys.offsets.clear();
-        keys.offsets.extend_from_slice(&(bytes as i32).to_le_bytes());
-        (count as Slot..engine.slot_bound() as Slot).for_each(|slot| keys.push(engine.key(slot)));
-        keys
+    fn push(&mut self, key: &str) {
+        self.text.extend_from_slice(key.as_bytes());
+        // Where the text is too long for offsets, it is not exported: see `StringTable::exported`.
+        self.offsets.push(self.text.len() as i32);
     }
 
-    /// The keys of the slots that stand in a list, each once; the slots become places in the array.
-    pub fn of(engine: &core::Engine, slots: &mut [Slot]) -> Self {
-        const UNSEEN: u32 = 0;
-        let mut keys = Self::with_capacity(0);
-        // Places, from 1, by slot. Zeros come from the system, which makes only those real that are touched.
-        let mut positions = vec![UNSEEN; engine.slot_bound()];
-        let mut count = 0;
-        for slot in slots {
-            let target = &mut positions[*slot as usize];
-            if *target == UNSEEN {
-                keys.push(engine.key(*slot));
-                count += 1;
-                *target = count;
-            }
-            *slot = *target - 1;
+    fn finish(self) -> StringTable {
+        let (count, bytes) = (self.len(), self.text.len());
+        let (offsets, text) = (ManuallyDrop::new(self.offsets), ManuallyDrop::new(self.text));
+        let memory = StringMemory {
+            offsets: offsets.as_ptr().cast_mut(),
+            offsets_capacity: offsets.capacity(),
+            text: text.as_ptr().cast_mut(),
+            text_capacity: text.capacity(),
+            used: AtomicUsize::new(count),
+        };
+        StringTable { memory: Arc::new(memory), count, bytes }
+    }
+}
+
+/// Memory that tables of strings share, each a prefix of the next.
+///
+/// What a table covers is never written again. `used` is how many strings the longest table has; only who raises it may
+/// write the strings behind.
+struct StringMemory {
+    offsets: *mut i32,
+    offsets_capacity: usize,
+    text: *mut u8,
+    text_capacity: usize,
+    used: AtomicUsize,
+}
+
+// SAFETY: see the type: no byte is read and written at the same time.
+unsafe impl Send for StringMemory {}
+// SAFETY: as above.
+unsafe impl Sync for StringMemory {}
+
+impl Drop for StringMemory {
+    fn drop(&mut self) {
+        // SAFETY: `StringBuilder::finish` took them from vectors of these capacities; elements need no dropping.
+        unsafe {
+            drop(Vec::from_raw_parts(self.offsets, 0, self.offsets_capacity));
+            drop(Vec::from_raw_parts(self.text, 0, self.text_capacity));
         }
-        keys
+    }
+}
+
+/// An immutable list of strings that can grow without being copied.
+#[derive(Clone)]
+struct StringTable {
+    memory: Arc<StringMemory>,
+    count: usize,
+    bytes: usize,
+}
+
+impl StringTable {
+    /// Returns a table of these strings and some more.
+    fn grown(&self, more: &StringBuilder) -> Self {
+        let (count, bytes) = (self.count + more.len(), self.bytes + more.text.len());
+        let memory = &self.memory;
+        let fits = count < memory.offsets_capacity && bytes <= memory.text_capacity;
+        let claim = || memory.used.compare_exchange(self.count, count, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if !fits || !claim() {
+            return self.copied_with(more);
+        }
+        // SAFETY: both fit; by raising `used` from where this table ends, this call alone writes what lies behind it.
+        unsafe {
+            for (index, &end) in (self.count + 1..).zip(&more.offsets[1..]) {
+                memory.offsets.add(index).write((self.bytes + end as usize) as i32);
+            }
+            memory.text.add(self.bytes).copy_from_nonoverlapping(more.text.as_ptr(), more.text.len());
+        }
+        Self { memory: Arc::clone(memory), count, bytes }
     }
 
-    fn with_capacity(keys: usize) -> Self {
-        let mut offsets = Vec::with_capacity((keys + 1) * size_of::<i32>());
-        offsets.extend_from_slice(&0_i32.to_le_bytes());
-        // Untouched memory costs nothing; growing to the size of many keys means copying them again and again.
-        Self { offsets, text: Vec::with_capacity(keys * KEY_BYTES), before: 0 }
+    fn copied_with(&self, more: &StringBuilder) -> Self {
+        let (count, bytes) = (self.count + more.len(), self.bytes + more.text.len());
+        let mut copy = StringBuilder::with_capacity(count + count / 8 + SPARE, bytes + bytes / 8 + SPARE);
+        // SAFETY: a table covers so many offsets and bytes, which nobody writes.
+        unsafe {
+            copy.offsets.extend_from_slice(std::slice::from_raw_parts(self.memory.offsets.add(1), self.count));
+            copy.text.extend_from_slice(std::slice::from_raw_parts(self.memory.text, self.bytes));
+        }
+        copy.offsets.extend(more.offsets[1..].iter().map(|&end| (self.bytes + end as usize) as i32));
+        copy.text.extend_from_slice(&more.text);
+        copy.finish()
     }
 
-    fn push(&mut self, key: Option<&str>) {
-        self.text.extend_from_slice(key.unwrap_or_default().as_bytes());
-        // Offsets of texts that are too long are never shown: see `buffers`.
-        self.offsets.extend_from_slice(&((self.before + self.text.len()) as i32).to_le_bytes());
-    }
-
-    /// Offsets and text.
-    pub fn buffers(&self, py: Python<'_>) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
-        if i32::try_from(self.before + self.text.len()).is_err() {
+    fn exported(&self) -> PyResult<ExportedArray> {
+        if i32::try_from(self.bytes).is_err() {
             return Err(PyOverflowError::new_err("the keys come to more than 2,147,483,647 bytes"));
         }
-        Ok((PyBytes::new(py, &self.offsets).unbind(), PyBytes::new(py, &self.text).unbind()))
+        let parts = [self.memory.offsets.cast_const().cast(), self.memory.text.cast_const().cast()];
+        let buffers = parts.map(|start| Box::new(TableBuffer { start, _memory: Arc::clone(&self.memory) }) as Box<_>);
+        Ok(ExportedArray::new(c"u", self.count, buffers.into()))
     }
 }
 
-/// Keys grouped by the query that they share, as the buffers of an Arrow array of lists of strings.
-pub struct GroupBuffers {
-    /// Where each group begins among the keys, and where the last one ends.
-    ends: Vec<u8>,
-    count: u32,
-    keys: KeyBuffers,
+/// Offsets or text of a table.
+struct TableBuffer {
+    start: *const c_void,
+    _memory: Arc<StringMemory>,
 }
 
-impl GroupBuffers {
-    fn empty() -> Self {
-        Self { ends: 0_i32.to_le_bytes().to_vec(), count: 0, keys: KeyBuffers::with_capacity(0) }
+// SAFETY: the memory is, and the pointer leads into it.
+unsafe impl Send for TableBuffer {}
+
+impl Buffer for TableBuffer {
+    fn start(&self) -> *const c_void {
+        self.start
+    }
+}
+
+/// The keys by slot, or by query, as they were at one moment.
+pub struct Keys {
+    /// The version of the engine's keys (of the whole engine, for keys by query) that the table is right for.
+    version: u64,
+    strings: StringTable,
+    /// For keys by query: where each query's keys begin, and where the last ones end.
+    groups: Option<Vec<i32>>,
+    /// The table as an array of pyarrow, once asked for.
+    arrow: PyOnceLock<Py<PyAny>>,
+}
+
+impl Keys {
+    fn new(version: u64, strings: StringTable, groups: Option<Vec<i32>>) -> Arc<Self> {
+        Arc::new(Self { version, strings, groups, arrow: PyOnceLock::new() })
     }
 
-    /// The subscriptions of each query, by its number.
-    pub fn by_query(engine: &core::Engine) -> Self {
-        let mut groups = Self::empty();
-        let mut slots = Vec::new();
-        (0..engine.query_bound() as u32).for_each(|query| groups.push(engine, query, &mut slots));
-        groups
+    /// Returns the keys of all slots; those in no use have an empty one.
+    fn by_slot(engine: &core::Engine) -> Arc<Self> {
+        let bound = engine.slot_bound();
+        let mut keys = StringBuilder::with_capacity(bound, bound * KEY_BYTES);
+        (0..bound as Slot).for_each(|slot| keys.push(engine.key(slot).unwrap_or_default()));
+        Self::new(engine.keys_version(), keys.finish(), None)
     }
 
-    /// The subscriptions of the queries that stand in a list, each once; the queries become places in the array.
-    pub fn of(engine: &core::Engine, queries: &mut [u32]) -> Self {
-        const UNSEEN: u32 = 0;
-        let mut groups = Self::empty();
-        let mut slots = Vec::new();
-        let mut positions = vec![UNSEEN; engine.query_bound()];
-        let mut count = 0;
-        for query in queries {
-            let target = &mut positions[*query as usize];
-            if *target == UNSEEN {
-                groups.push(engine, *query, &mut slots);
-                count += 1;
-                *target = count;
-            }
-            *query = *target - 1;
+    /// Returns the table with the keys of slots that came into use since.
+    fn with_new_slots(&self, engine: &core::Engine) -> Arc<Self> {
+        let mut more = StringBuilder::with_capacity(0, 0);
+        (self.strings.count as Slot..engine.slot_bound() as Slot)
+            .for_each(|slot| more.push(engine.key(slot).unwrap_or_default()));
+        Self::new(self.version, self.strings.grown(&more), None)
+    }
+
+    /// Returns the keys of the slots in a list, each once, and makes the slots positions in the table.
+    fn of_slots<'a>(slots: &mut [Slot], bound: usize, key: impl Fn(Slot) -> Option<&'a str>) -> Arc<Self> {
+        let mut keys = StringBuilder::with_capacity(0, 0);
+        to_positions(slots, bound, |slot| keys.push(key(slot).unwrap_or_default()));
+        Self::new(0, keys.finish(), None)
+    }
+
+    /// Returns the keys of all queries, by their number.
+    fn by_query(engine: &core::Engine) -> Arc<Self> {
+        let mut groups = GroupBuilder::default();
+        (0..engine.query_bound() as u32).for_each(|query| groups.push(engine, query));
+        groups.finish(engine.version())
+    }
+
+    /// Returns the keys of the queries in a list, each query once, and makes the queries positions in the table.
+    fn of_queries(engine: &core::Engine, queries: &mut [u32]) -> Arc<Self> {
+        let mut groups = GroupBuilder::default();
+        to_positions(queries, engine.query_bound(), |query| groups.push(engine, query));
+        groups.finish(0)
+    }
+
+    /// Returns the table as an Arrow array of strings, or of lists of strings.
+    pub fn exported(&self) -> PyResult<ExportedArray> {
+        let keys = self.strings.exported()?;
+        Ok(match &self.groups {
+            None => keys,
+            Some(ends) => ExportedArray::new(c"+l", ends.len() - 1, vec![Box::new(ends.clone())])
+                .with_children(vec![keys.named(c"item")]),
+        })
+    }
+}
+
+/// Replaces numbers below `bound` by their positions among the distinct ones, in the order in which these come first;
+/// `add` is called for each distinct one.
+fn to_positions(numbers: &mut [u32], bound: usize, mut add: impl FnMut(u32)) {
+    const UNSEEN: u32 = 0;
+    // Positions, from 1, by number. Zeros come from the system, which makes only those real that are touched.
+    let mut positions = vec![UNSEEN; bound];
+    let mut count = 0;
+    for number in numbers {
+        let position = &mut positions[*number as usize];
+        if *position == UNSEEN {
+            add(*number);
+            count += 1;
+            *position = count;
         }
-        groups
+        *number = *position - 1;
     }
+}
 
-    fn push(&mut self, engine: &core::Engine, query: u32, slots: &mut Vec<Slot>) {
-        slots.clear();
-        engine.subscribers(query, slots);
-        slots.iter().for_each(|&slot| self.keys.push(engine.key(slot)));
+/// Keys that are being grouped by query.
+struct GroupBuilder {
+    ends: Vec<i32>,
+    keys: StringBuilder,
+    slots: Vec<Slot>,
+}
+
+impl Default for GroupBuilder {
+    fn default() -> Self {
+        Self { ends: vec![0], keys: StringBuilder::with_capacity(0, 0), slots: Vec::new() }
+    }
+}
+
+impl GroupBuilder {
+    fn push(&mut self, engine: &core::Engine, query: u32) {
+        self.slots.clear();
+        engine.subscribers(query, &mut self.slots);
+        self.slots.iter().for_each(|&slot| self.keys.push(engine.key(slot).unwrap_or_default()));
         // There are no more subscriptions than slots, of which there are fewer than 2^31.
-        self.count += slots.len() as u32;
-        self.ends.extend_from_slice(&self.count.to_le_bytes());
+        self.ends.push(self.keys.len() as i32);
     }
 
-    /// Where groups begin, and offsets and text of the keys.
-    pub fn buffers(&self, py: Python<'_>) -> PyResult<(Py<PyBytes>, Py<PyBytes>, Py<PyBytes>)> {
-        let (offsets, text) = self.keys.buffers(py)?;
-        Ok((PyBytes::new(py, &self.ends).unbind(), offsets, text))
+    fn finish(self, version: u64) -> Arc<Keys> {
+        Keys::new(version, self.keys.finish(), Some(self.ends))
+    }
+}
+
+/// The newest table of an engine, and how many keys were named without one.
+#[derive(Default)]
+pub struct NewestTable(Mutex<TableState>);
+
+#[derive(Default)]
+struct TableState {
+    table: Option<Arc<Keys>>,
+    /// The version at which keys were named without a table, and how many.
+    named_at: u64,
+    named: usize,
+}
+
+impl TableState {
+    /// Counts keys that are named at a version, and returns whether making a table of `size` keys pays by now.
+    fn pays(&mut self, version: u64, named: usize, size: usize) -> bool {
+        if version < self.named_at {
+            return false;
+        }
+        if version > self.named_at {
+            (self.named_at, self.named) = (version, 0);
+        }
+        self.named += named;
+        self.named + SMALL_TABLE >= size
+    }
+
+    fn keep(&mut self, table: Arc<Keys>) -> Arc<Keys> {
+        self.table = Some(Arc::clone(&table));
+        table
+    }
+
+    /// Returns the keys by slot, if there is a table that is right, or making one pays when so many more are named.
+    fn by_slot(&mut self, engine: &core::Engine, named: usize) -> Option<Arc<Keys>> {
+        let (version, bound) = (engine.keys_version(), engine.slot_bound());
+        match &self.table {
+            Some(table) if table.version == version && table.strings.count == bound => Some(Arc::clone(table)),
+            Some(table) if table.version == version => {
+                let grown = table.with_new_slots(engine);
+                Some(self.keep(grown))
+            }
+            _ => self.pays(version, named, bound).then(|| self.keep(Keys::by_slot(engine))),
+        }
+    }
+}
+
+impl NewestTable {
+    fn state(&self) -> MutexGuard<'_, TableState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a table in which slots of an answer are positions: the engine's, or one of their own.
+    pub fn of_slots(&self, engine: &core::Engine, slots: &mut [Slot]) -> Arc<Keys> {
+        let table = self.state().by_slot(engine, slots.len());
+        table.unwrap_or_else(|| Keys::of_slots(slots, engine.slot_bound(), |slot| engine.key(slot)))
+    }
+
+    /// The same for keys by query.
+    pub fn of_queries(&self, engine: &core::Engine, queries: &mut [u32], keys: usize) -> Arc<Keys> {
+        let version = engine.version();
+        let mut state = self.state();
+        if let Some(table) = state.table.as_ref().filter(|table| table.version == version) {
+            return Arc::clone(table);
+        }
+        if state.pays(version, keys, engine.len()) {
+            return state.keep(Keys::by_query(engine));
+        }
+        drop(state);
+        Keys::of_queries(engine, queries)
+    }
+
+    /// Returns the keys of all slots as they are now, in a new table if need be.
+    pub fn all(&self, engine: &core::Engine) -> Arc<Keys> {
+        let table = self.state().by_slot(engine, engine.slot_bound());
+        table.unwrap_or_else(|| Keys::by_slot(engine))
+    }
+
+    /// Returns the keys of all slots, if there is a table or making one pays.
+    pub fn ready(&self, engine: &core::Engine) -> Option<Arc<Keys>> {
+        self.state().by_slot(engine, 0)
+    }
+
+    /// Returns a table of their own for slots of an earlier moment, and counts them.
+    pub fn of_earlier_slots(&self, then: &KeySnapshot, slots: &mut [Slot]) -> Arc<Keys> {
+        let bound = slots.iter().max().map_or(0, |&slot| slot as usize + 1);
+        self.state().pays(then.version(), slots.len(), bound);
+        Keys::of_slots(slots, bound, |slot| then.key(slot))
+    }
+}
+
+/// See the stub file.
+#[pyclass(frozen, module = "twigcast._core")]
+pub struct KeyTable(pub Arc<Keys>);
+
+#[pymethods]
+impl KeyTable {
+    fn __len__(&self) -> usize {
+        self.0.groups.as_ref().map_or(self.0.strings.count, |ends| ends.len() - 1)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // The interface leaves it to the producer whether it can meet the request; the importer casts if it does not.
+        let _ = requested_schema;
+        self.0.exported()?.capsules(py)
+    }
+
+    fn arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let import = || py.import("pyarrow")?.call_method1("array", (slf,)).map(Bound::unbind);
+        Ok(slf.get().0.arrow.get_or_try_init(py, import)?.bind(py).clone())
     }
 }

@@ -1,6 +1,7 @@
 //! Python bindings of twigcast-core: conversion only. `python/twigcast/_core.pyi` documents what is here.
 
 mod answer;
+mod arrow_export;
 mod batch;
 mod batch_result;
 mod borrowed_bytes;
@@ -9,14 +10,15 @@ mod engine;
 mod engine_handle;
 mod errors;
 mod events;
+mod external;
 mod functions;
 mod keys;
 mod limits;
 mod ordered_output;
 mod packets;
-mod pairs;
 mod payloads;
 mod queries;
+mod registration;
 mod results;
 mod routing;
 mod simd;
@@ -32,17 +34,25 @@ mod _core {
     #[pymodule_export]
     use super::batch_result::BatchResult;
     #[pymodule_export]
-    use super::buffers::{ByteBuffer, Int32Buffer};
+    use super::buffers::NumberBuffer;
+    #[pymodule_export]
+    use super::engine::{SelectedNode, StoredQuery};
     #[pymodule_export]
     use super::engine_handle::Engine;
     #[pymodule_export]
     use super::events::scan_events;
     #[pymodule_export]
+    use super::external::ExternalMatch;
+    #[pymodule_export]
     use super::functions::{XPathFunction, functions};
+    #[pymodule_export]
+    use super::keys::KeyTable;
     #[pymodule_export]
     use super::packets::{SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
-    use super::queries::{check, condition_tree, parse_tree, truth_without_nodes};
+    use super::queries::{QueryCheck, check, condition_tree, parse_tree, truth_without_nodes};
+    #[pymodule_export]
+    use super::registration::AddOutcome;
     #[pymodule_export]
     use super::results::Results;
     #[pymodule_export]

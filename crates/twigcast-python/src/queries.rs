@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use twigcast_core::analysis;
 use twigcast_core::engine::{self, QueryContext, QueryWarning};
 use twigcast_core::error::QueryErrorKind;
@@ -15,15 +14,18 @@ use twigcast_core::vocabulary::Vocabulary;
 
 use crate::errors;
 
-/// A query context from what Python hands over.
+/// Returns the query context that Python describes.
 pub fn context(namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<QueryContext> {
-    let dialect = engine::dialect(dialect).ok_or_else(|| {
-        PyValueError::new_err(format!("the dialect is 'xpath', 'legacy' or 'xquery', not {dialect:?}"))
-    })?;
-    Ok(QueryContext { namespaces, dialect })
+    Ok(QueryContext { namespaces, dialect: self::dialect(dialect)? })
 }
 
-/// What a warning says.
+/// Returns a dialect by its name.
+pub fn dialect(name: &str) -> PyResult<Dialect> {
+    engine::dialect(name)
+        .ok_or_else(|| PyValueError::new_err(format!("dialect must be 'xpath', 'legacy' or 'xquery', not {name:?}")))
+}
+
+/// Returns what a warning says.
 pub fn warning(warning: QueryWarning) -> String {
     match warning {
         QueryWarning::NeverMatches => "no message can match this query".into(),
@@ -94,21 +96,32 @@ fn parsed(
     query::parse(query, &options, vocabulary).map_err(|error| errors::query(py, query, &error))
 }
 
-/// Parse and plan a query alone.
+/// What is known of a query without any message. See the stub file.
+#[pyclass(frozen, get_all, module = "twigcast._core")]
+pub struct QueryCheck {
+    query: String,
+    normal_form: String,
+    route: String,
+    reason: String,
+    warnings: Vec<String>,
+}
+
+impl QueryCheck {
+    /// Parses and plans a query alone.
+    pub fn of(py: Python<'_>, query: &str, context: &QueryContext, limits: &Limits) -> PyResult<Self> {
+        let checked = engine::check(query, context, limits).map_err(|error| errors::query(py, query, &error))?;
+        Ok(Self {
+            query: query.to_owned(),
+            normal_form: checked.normal_form,
+            route: checked.route.to_owned(),
+            reason: checked.reason.to_owned(),
+            warnings: checked.warning.into_iter().map(warning).collect(),
+        })
+    }
+}
+
+/// Parses and plans a query alone.
 #[pyfunction]
-pub fn check<'py>(
-    py: Python<'py>,
-    query: &str,
-    namespaces: BTreeMap<String, String>,
-    dialect: &str,
-) -> PyResult<Bound<'py, PyDict>> {
-    let context = context(namespaces, dialect)?;
-    let checked =
-        engine::check(query, &context, &Limits::default()).map_err(|error| errors::query(py, query, &error))?;
-    let answer = PyDict::new(py);
-    answer.set_item("normal_form", checked.normal_form)?;
-    answer.set_item("route", checked.route)?;
-    answer.set_item("reason", checked.reason)?;
-    answer.set_item("warnings", checked.warning.into_iter().map(warning).collect::<Vec<_>>())?;
-    Ok(answer)
+pub fn check(py: Python<'_>, query: &str, namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<QueryCheck> {
+    QueryCheck::of(py, query, &context(namespaces, dialect)?, &Limits::default())
 }

@@ -1,16 +1,19 @@
 //! The results of one message, put together when somebody looks at them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyList, PyString};
-use twigcast_core::engine::{KeySnapshot, PreparedDeliveries};
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyString};
+use twigcast_core::engine::{KeySnapshot, MessageDeliveries, PreparedDeliveries};
 use twigcast_core::rewrite::{ExtractError, Payloads};
 
-use crate::batch_result::{numbers as numbers_as_bytes, payload_offsets};
-use crate::buffers::{BufferPool, ByteBuffer};
+use crate::arrow_export::ExportedArray;
+use crate::batch_result::{payload_offsets, validity};
+use crate::engine_handle::Engine;
+use crate::external::ExternalMatch;
+use crate::keys::Keys;
 use crate::ordered_output::ThreadPayloads;
 
 /// Bytes of memory that are kept for the next result, about.
@@ -22,12 +25,26 @@ pub struct Results {
     /// The message that they are made of.
     source: Py<PyBytes>,
     prepared: PreparedDeliveries,
+    /// The keys by slot when the message was matched, and a table of them, if there was one.
     keys: KeySnapshot,
-    /// Those that were made at once; they come first.
+    table: Option<Arc<Keys>>,
+    /// The results that were written while matching. They have the first indices.
     immediate: Py<PyList>,
     cache: Mutex<ResultCache>,
-    /// Memory for all results at once.
-    pool: BufferPool<u8>,
+    engine: Py<Engine>,
+    #[pyo3(get)]
+    undecided: Vec<(String, String)>,
+    #[pyo3(get)]
+    external: Vec<ExternalMatch>,
+}
+
+/// What matching a message says of its deliveries.
+pub struct Prepared {
+    pub prepared: PreparedDeliveries,
+    pub keys: KeySnapshot,
+    pub table: Option<Arc<Keys>>,
+    pub undecided: Vec<(String, String)>,
+    pub external: Vec<ExternalMatch>,
 }
 
 /// What was looked at.
@@ -40,13 +57,39 @@ struct ResultCache {
 }
 
 impl Results {
-    pub fn new(
-        source: Py<PyBytes>,
-        (prepared, keys): (PreparedDeliveries, KeySnapshot),
-        immediate: Bound<'_, PyList>,
-        pool: &BufferPool<u8>,
-    ) -> Self {
-        Self { source, prepared, keys, immediate: immediate.unbind(), cache: Mutex::default(), pool: pool.clone() }
+    pub fn new(source: Py<PyBytes>, prepared: Prepared, immediate: Bound<'_, PyList>, engine: Py<Engine>) -> Self {
+        let Prepared { prepared, keys, table, undecided, external } = prepared;
+        let (immediate, cache) = (immediate.unbind(), Mutex::default());
+        Self { source, prepared, keys, table, immediate, cache, engine, undecided, external }
+    }
+
+    /// Writes all results into one buffer, and lays out who gets which.
+    fn exported(&self, source: &[u8], immediate: &[PyBackedBytes]) -> Result<PyResult<ExportedArray>, ExtractError> {
+        let engine = self.engine.get();
+        let pool = &engine.buffers().payloads_of_one;
+        let mut payloads = Payloads::default().with_memory(pool.take());
+        self.prepared.write_all(source, immediate.iter().map(|result| &result[..]), &mut payloads)?;
+        let ThreadPayloads { bytes, ends } = ThreadPayloads::of(payloads);
+        let (slots, indices) = self.prepared.deliveries_in_order();
+        let (mut slots, indices) = (slots.into_owned(), indices.into_owned());
+        let table = match &self.table {
+            Some(table) => Arc::clone(table),
+            None => engine.newest_key_table().of_earlier_slots(&self.keys, &mut slots),
+        };
+        Ok(table.exported().map(|keys| {
+            let count = slots.len();
+            let results: Vec<Box<dyn crate::arrow_export::Buffer>> =
+                vec![Box::new(payload_offsets(&ends)), Box::new(pool.prefix(bytes))];
+            let results = ExportedArray::new(c"Z", ends.len(), results);
+            let nulls = indices.iter().filter(|&&index| index == MessageDeliveries::WHOLE).count();
+            let bits = validity(&indices);
+            let key = ExportedArray::new(c"i", count, vec![Box::new(slots)]).with_dictionary(keys).named(c"key");
+            let payload = ExportedArray::new(c"i", count, vec![Box::new(indices)])
+                .with_dictionary(results)
+                .with_validity(bits, nulls)
+                .named(c"payload");
+            ExportedArray::new(c"+s", count, Vec::new()).with_children(vec![key, payload])
+        }))
     }
 
     /// The number of an index as Python counts, from the end where it is negative.
@@ -65,29 +108,14 @@ impl Results {
         self.prepared.len()
     }
 
-    /// See the stub file.
-    #[pyo3(signature = (*, in_order=false))]
-    fn deliveries<'py>(&self, py: Python<'py>, in_order: bool) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        if in_order {
-            let (slots, numbers) = py.detach(|| self.prepared.deliveries_in_order());
-            return Ok((numbers_as_bytes(py, &slots), numbers_as_bytes(py, &numbers)));
-        }
-        let (slots, numbers) = py.detach(|| self.prepared.deliveries());
-        Ok((numbers_as_bytes(py, slots), numbers_as_bytes(py, numbers)))
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let (slots, _) = py.detach(|| self.prepared.deliveries_in_order());
+        PyList::new(py, slots.iter().map(|&slot| PyString::new(py, self.keys.key(slot).unwrap_or_default())))
     }
 
-    /// See the stub file.
-    #[getter]
-    fn keys_version(&self) -> u64 {
-        self.keys.version()
-    }
-
-    /// See the stub file.
-    #[pyo3(signature = (first=0))]
-    fn keys<'py>(&self, py: Python<'py>, first: usize) -> PyResult<Bound<'py, PyList>> {
-        let (slots, _) = self.prepared.deliveries_in_order();
-        let rest = slots.get(first..).unwrap_or_default();
-        PyList::new(py, rest.iter().map(|&slot| PyString::new(py, self.keys.key(slot).unwrap_or_default())))
+    fn payload_indices<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let (_, indices) = py.detach(|| self.prepared.deliveries_in_order());
+        PyList::new(py, indices.iter().map(|&index| Some(index).filter(|&index| index != MessageDeliveries::WHOLE)))
     }
 
     fn __len__(&self) -> usize {
@@ -115,26 +143,20 @@ impl Results {
         Ok(result.clone_ref(py))
     }
 
-    /// See the stub file.
-    fn size(&self, py: Python<'_>, index: isize) -> PyResult<usize> {
-        let number = self.number(index)?;
-        match self.prepared.size(number) {
-            Some(size) => Ok(size),
-            None => self.immediate.bind(py).get_item(number)?.len(),
-        }
-    }
-
-    /// See the stub file.
-    fn joined<'py>(&self, py: Python<'py>) -> PyResult<(ByteBuffer, Bound<'py, PyBytes>)> {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // The interface leaves it to the producer whether it can meet the request; the importer casts if it does not.
+        let _ = requested_schema;
         let immediate: Vec<PyBackedBytes> = self.immediate.extract(py)?;
         let source = self.source.as_bytes(py);
-        let mut payloads = Payloads::default().with_memory(self.pool.take());
-        py.detach(|| self.prepared.write_all(source, immediate.iter().map(|result| &result[..]), &mut payloads))
-            .map_err(|error| match error {
-                ExtractError::NoMemory { .. } => PyMemoryError::new_err(error.to_string()),
-                error => PyRuntimeError::new_err(error.to_string()),
-            })?;
-        let ThreadPayloads { bytes, ends } = ThreadPayloads::of(payloads);
-        Ok((ByteBuffer::new(bytes, &self.pool), payload_offsets(py, &ends)?))
+        let exported = py.detach(|| self.exported(source, &immediate)).map_err(|error| match error {
+            ExtractError::NoMemory { .. } => PyMemoryError::new_err(error.to_string()),
+            error => PyRuntimeError::new_err(error.to_string()),
+        })?;
+        exported?.capsules(py)
     }
 }

@@ -1,12 +1,13 @@
-//! The class `RoutingTable`.
+//! The class `ConjunctionIndex`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use twigcast_core::engine::routing::{self as core, ConjunctionId, RouteLabel, Targets};
+use twigcast_core::engine::routing::{self as core, RouteLabel, Targets};
 use twigcast_core::engine::{Matcher, QueryContext};
+use twigcast_core::ids::ConjunctionId;
 
 use crate::stream::{NameDictionary, with_dictionary};
 use crate::{errors, limits};
@@ -15,7 +16,7 @@ use crate::{errors, limits};
 const IDLE_MATCHERS_MAX: usize = 16;
 
 /// What many messages ask for: labels, and the target that each stands for. See the stub file.
-#[pyclass(frozen, name = "WantedLabels", module = "twigcast._core")]
+#[pyclass(frozen, module = "twigcast._core")]
 pub struct LabelRequest {
     labels: Vec<(RouteLabel, u32)>,
 }
@@ -49,7 +50,7 @@ impl LabelsInput<'_> {
 }
 
 /// Conjunctions of linear paths with labels. See the stub file.
-#[pyclass(frozen, name = "RoutingTable", module = "twigcast._core")]
+#[pyclass(frozen, module = "twigcast._core")]
 pub struct ConjunctionIndex {
     table: RwLock<core::ConjunctionIndex>,
     /// Boxed, since a matcher is large to move.
@@ -93,7 +94,7 @@ impl ConjunctionIndex {
         py: Python<'_>,
         paths: Vec<(PyBackedStr, BTreeMap<String, String>)>,
         labels: Vec<RouteLabel>,
-    ) -> PyResult<ConjunctionId> {
+    ) -> PyResult<u32> {
         let paths: Vec<(PyBackedStr, QueryContext)> = paths
             .into_iter()
             .map(|(text, namespaces)| (text, QueryContext { namespaces, ..QueryContext::default() }))
@@ -103,15 +104,15 @@ impl ConjunctionIndex {
                 paths.iter().map(|(text, context)| (&**text, context.clone())).collect();
             self.write().add(&paths, labels)
         });
-        added.map_err(|(index, error)| errors::query(py, &paths[index].0, &error))
+        added.map(ConjunctionId::as_u32).map_err(|(index, error)| errors::query(py, &paths[index].0, &error))
     }
 
-    fn set_labels(&self, py: Python<'_>, conjunction: ConjunctionId, labels: Vec<RouteLabel>) -> bool {
-        py.detach(|| self.write().set_labels(conjunction, labels))
+    fn set_labels(&self, py: Python<'_>, conjunction: u32, labels: Vec<RouteLabel>) -> bool {
+        py.detach(|| self.write().set_labels(ConjunctionId::from_u32(conjunction), labels))
     }
 
-    fn remove(&self, py: Python<'_>, conjunction: ConjunctionId) -> bool {
-        py.detach(|| self.write().remove(conjunction))
+    fn remove(&self, py: Python<'_>, conjunction: u32) -> bool {
+        py.detach(|| self.write().remove(ConjunctionId::from_u32(conjunction)))
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
@@ -140,8 +141,9 @@ impl ConjunctionIndex {
         .map_err(|error| errors::message(py, &error))
     }
 
-    fn holding(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<ConjunctionId>> {
+    fn holding(&self, py: Python<'_>, xml: &[u8]) -> PyResult<Vec<u32>> {
         py.detach(|| self.with_matcher(|table, matcher| table.holding(matcher, xml)))
+            .map(|ids| ids.into_iter().map(ConjunctionId::as_u32).collect())
             .map_err(|error| errors::message(py, &error))
     }
 

@@ -1,6 +1,6 @@
-"""The compiled engine in the terms of the package: its key tables, its batches, and the results of Saxon among its own.
+"""The compiled engine in the terms of the package.
 
-- ``key_tables``: keys by slot and by query, at a version of the engine
+- ``session``: converts messages, asks the engine and Saxon, and merges their answers
+- ``external``: which queries are for Saxon
 - ``arrow``: batches of messages in, batches of matches and deliveries out
-- ``external``: merges the results of queries that Saxon evaluates
 """

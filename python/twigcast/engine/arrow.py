@@ -1,22 +1,15 @@
-"""Matching Arrow batches: the engine's raw buffers, wrapped as Arrow arrays without copying.
-
-Messages that the engine cannot scan as they are (other encodings, entity declarations) are converted and matched in a
-second batch, whose rows then take the places of the first ones.
-"""
+"""Matching Arrow batches: the engine's buffers, wrapped as Arrow arrays without copying."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from twigcast._core import BatchResult
-from twigcast.engine.external import Answers, match_count
-from twigcast.engine.external import match_batch as ask_batch
-from twigcast.engine.key_tables import GroupTable, KeyTable
+from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
 from twigcast.errors import MissingExtra, RejectedMessage, TwigcastError, UndecidedSubscription, UnreadableMessage
-from twigcast.reading.conversion import to_utf8
+from twigcast.reading.text import as_bytes
 
 try:
     import pyarrow as pa
@@ -25,7 +18,7 @@ except ImportError as missing:
     raise MissingExtra("pyarrow", "arrow") from missing
 
 if TYPE_CHECKING:
-    from twigcast.subscriptions import SubscriptionSet
+    from twigcast._core import BatchResult
 
 ERROR_TYPE: Final = pa.struct(
     [("code", pa.string()), ("reason", pa.string()), ("line", pa.int32()), ("column", pa.int32())]
@@ -40,116 +33,79 @@ GROUPS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.list_(pa.string())))
 NODES_TYPE: Final = pa.list_(pa.int32())
 PAYLOADS_TYPE: Final = pa.list_(pa.dictionary(pa.int32(), pa.large_binary()))
 
-# To make a type takes longer than one would think: for a batch of one message, all of them a tenth of the time.
+# Making a type is slow: making all of them would take a tenth of the time of a batch of one message.
 _INT32: Final = pa.int32()
 _KEY_TYPE: Final = KEYS_TYPE.value_type
 _PAYLOAD_TYPE: Final = PAYLOADS_TYPE.value_type
 
 _OFFSET: Final = Struct("<q")
 
-_PADDING_MAX: Final = 64
-"""Bytes that there may be behind the data of an array."""
-
-_KEPT_NULLS_MAX: Final = 1_024
+_CACHED_NULLS_MAX: Final = 1_024
 
 _NO_MESSAGE: Final = UnreadableMessage("there is no message: it is null")
 
 
-class _BatchOptions(NamedTuple):
-    """What to answer with."""
-
-    deliver: bool
-    nodes: bool
-    threads: int
-
-
-class _Messages(NamedTuple):
-    """Messages as one array, and its buffers as the engine takes them: with nothing before or behind it in them."""
-
-    array: pa.LargeBinaryArray
-    offsets: bytes
-    data: bytes | memoryview
-
-    @classmethod
-    def of(cls, xml: pa.LargeBinaryArray) -> Self:
-        """The messages of an array."""
-        _, offsets, data = xml.buffers()
-        if _is_part(xml, offsets, data):
-            xml = pa.concat_arrays([xml])
-            _, offsets, data = xml.buffers()
-        plain = bytes(8) if offsets is None else offsets.to_pybytes()
-        return cls(xml, plain, b"" if data is None else memoryview(data).cast("B"))
-
-
 def match_batch(
-    subscriptions: SubscriptionSet, messages: Any, *, deliver: bool, nodes: bool, grouped: bool, threads: int
+    session: EngineSession,
+    messages: Any,
+    *,
+    column: str = "xml",
+    deliver: bool = False,
+    nodes: bool = False,
+    grouped: bool = False,
+    threads: int = 1,
 ) -> pa.RecordBatch:
-    """Match many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
+    """Matches many messages at once: see :meth:`twigcast.SubscriptionSet.match_batch`."""
+    if not isinstance(threads, int):
+        raise TypeError(f"threads must be int, not {type(threads).__name__}")
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
-    xml = _Messages.of(_message_column(messages))
-    requested = _BatchOptions(deliver, nodes, threads)
     if grouped and (deliver or nodes):
         raise ValueError("payloads and nodes are told by key, not by group")
-    if grouped and not subscriptions.engine.has_external:
-        return _match_groups(subscriptions, xml, threads)
-    answers = _match_keys(subscriptions, xml, requested)
+    xml, errors = _message_array(messages, column)
+    if grouped and not session.engine.has_external:
+        return _match_groups(session, xml, errors, threads)
+    parts = session.match_batch(message_buffers(xml), deliver=deliver, nodes=nodes, threads=threads)
+    answers = _wrapped(next(parts), errors, deliver=deliver, nodes=nodes)
+    for part in parts:
+        its_errors = {index: errors[row] for index, row in enumerate(part.rows) if row in errors}
+        answers = _replaced(answers, part.rows, _wrapped(part, its_errors, deliver=deliver, nodes=nodes))
     return _each_its_own_group(answers) if grouped else answers
 
 
-def _match_keys(subscriptions: SubscriptionSet, xml: _Messages, requested: _BatchOptions) -> pa.RecordBatch:
-    table = subscriptions.tables.keys()
-    first, keys = _ask(subscriptions, xml, requested, table)
-    answers = _wrap(first, {**dict(first.errors), **_nulls(xml.array)}, keys, requested)
-    if first.needs_conversion:
-        plain, failures = _converted(xml.array, first.needs_conversion, subscriptions.limits.message_bytes_max)
-        second, keys = _ask(subscriptions, _Messages.of(plain), requested, table)
-        delayed = _wrap(second, {**dict(second.errors), **failures}, keys, requested)
-        answers = _replace_rows(answers, first.needs_conversion, delayed)
-    return answers
+def _match_groups(
+    session: EngineSession, xml: pa.LargeBinaryArray, errors: dict[int, TwigcastError], threads: int
+) -> pa.RecordBatch:
+    count = len(xml)
 
+    def matched(messages: pa.LargeBinaryArray) -> BatchResult:
+        return session.engine.match_batch(*message_buffers(messages), threads=min(threads, count), naming="groups")
 
-def _match_groups(subscriptions: SubscriptionSet, messages: _Messages, threads: int) -> pa.RecordBatch:
-    result, groups = _ask_groups(subscriptions, messages, threads)
-    xml = messages.array
-    errors = {**dict(result.errors), **_nulls(xml)}
+    result = matched(xml)
     if result.needs_conversion:
-        # All again: answers with different dictionaries of groups cannot be put together.
+        # All are matched again: arrays with different dictionaries of lists cannot be concatenated.
         rows = result.needs_conversion
-        plain, failures = _converted(xml, rows, subscriptions.limits.message_bytes_max)
-        order = list(range(len(xml)))
-        for number, row in enumerate(rows):
-            order[row] = len(xml) + number
-        xml = pa.concat_arrays([xml, plain]).take(pa.array(order, pa.int64()))
-        result, groups = _ask_groups(subscriptions, _Messages.of(xml), threads)
-        errors = {**dict(result.errors), **errors, **{rows[number]: error for number, error in failures.items()}}
-    offsets, count = pa.py_buffer(result.key_offsets), len(xml)
+        plain, failures = session.convert(xml[row].as_py() for row in rows)
+        xml = pa.concat_arrays([xml, pa.array(plain, pa.large_binary())]).take(_order(count, rows))
+        result = matched(xml)
+        errors = {**errors, **{rows[index]: error for index, error in failures.items()}}
+    errors = {**dict(result.errors), **errors}
+    assert result.keys is not None, "the matches are positions in a table"
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
-    numbers = pa.Array.from_buffers(_INT32, len(result.found), [None, pa.py_buffer(result.found)])
-    values = pa.DictionaryArray.from_arrays(numbers, groups, safe=False)
+    values = pa.DictionaryArray.from_arrays(_int32(result.matches), result.keys.arrow(), safe=False)
+    buffers = [validity, pa.py_buffer(result.match_offsets)]
+    counts = [validity, pa.py_buffer(result.match_counts)]
     columns = {
-        "groups": pa.Array.from_buffers(GROUPS_TYPE, count, [validity, offsets], len(errors), children=[values]),
-        "matches": pa.Array.from_buffers(_INT32, count, [validity, pa.py_buffer(result.match_counts)], len(errors)),
+        "groups": pa.Array.from_buffers(GROUPS_TYPE, count, buffers, len(errors), children=[values]),
+        "matches": pa.Array.from_buffers(_INT32, count, counts, len(errors)),
         "error": _errors(errors, count),
         "undecided": _undecided(result, count),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _ask_groups(subscriptions: SubscriptionSet, xml: _Messages, threads: int) -> tuple[BatchResult, pa.ListArray]:
-    table, count = subscriptions.tables.groups(), len(xml.array)
-    result = subscriptions.engine.match_batch(
-        xml.offsets, xml.data, count, None, False, False, min(threads, count), (table.version, 0, 0), True
-    )
-    if result.groups is None:
-        return result, table.arrow()
-    groups = GroupTable(-1, *result.groups).arrow()
-    subscriptions.tables.note_grouped(len(groups.values))
-    return result, groups
-
-
 def _each_its_own_group(answers: pa.RecordBatch) -> pa.RecordBatch:
-    """Keys as groups of one key each."""
+    """Returns keys as groups of one key each."""
     keys = answers.column("keys")
     names = keys.values.dictionary
     alone = pa.ListArray.from_arrays(pa.array(range(len(names) + 1), pa.int32()), names)
@@ -161,7 +117,7 @@ def _each_its_own_group(answers: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
-    """The keys of each message, as ``list<dictionary<int32, string>>``, from the column ``groups``."""
+    """Returns the keys of each message, as ``list<dictionary<int32, string>>``, from the column ``groups``."""
     lengths = pc.fill_null(groups.value_lengths(), 0)
     # Where there are null rows and no groups, Arrow would have to make an empty dictionary of lists, which it cannot.
     members = groups.flatten() if pc.sum(lengths).as_py() else groups.values[:0]
@@ -174,118 +130,127 @@ def keys_of_groups(groups: pa.ListArray) -> pa.ListArray:
     return pa.ListArray.from_arrays(named.offsets.take(ends), keys, mask=mask)
 
 
-def _nulls(xml: pa.LargeBinaryArray) -> dict[int, TwigcastError]:
-    rows = pc.indices_nonzero(xml.is_null()).to_pylist() if xml.null_count else []
-    return dict.fromkeys(rows, _NO_MESSAGE)
+def _message_array(messages: Any, column: str) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
+    """Returns the messages as one array, and the errors of those that there are not, by row."""
+    errors: dict[int, TwigcastError] = {}
+    if not isinstance(messages, pa.LargeBinaryArray):
+        array = _arrow_array(messages, column)
+        if array is None:
+            array, errors = _listed(messages)
+        messages = array
+    if messages.null_count:
+        nulls = pc.indices_nonzero(messages.is_null()).to_pylist()
+        errors = {**dict.fromkeys(nulls, _NO_MESSAGE), **errors}
+    return messages, errors
 
 
-def _converted(
-    xml: pa.LargeBinaryArray, rows: Iterable[int], bytes_max: int
-) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
-    """Some rows as plain UTF-8, and which of these could not be converted."""
-    plain: list[bytes] = []
-    failures: dict[int, TwigcastError] = {}
-    for row in rows:
-        try:
-            plain.append(to_utf8(xml[row].as_py(), bytes_max))
-        except RejectedMessage as error:
-            failures[len(plain)] = error
-            plain.append(b"")
-    return pa.array(plain, pa.large_binary()), failures
-
-
-def _message_column(messages: Any) -> pa.LargeBinaryArray:
-    """The messages as one array."""
-    if isinstance(messages, pa.LargeBinaryArray):
-        return messages
+def _arrow_array(messages: Any, column: str) -> pa.LargeBinaryArray | None:
+    """Returns messages in Arrow as one array; ``None`` if they are not in Arrow."""
+    if not isinstance(messages, pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table):
+        if hasattr(messages, "__arrow_c_stream__"):
+            messages = pa.chunked_array(messages)
+        elif hasattr(messages, "__arrow_c_array__"):
+            messages = pa.array(messages)
+        else:
+            return None
     if isinstance(messages, pa.RecordBatch | pa.Table):
-        messages = messages.column("xml")
+        names = messages.schema.names
+    elif pa.types.is_struct(messages.type):
+        names = [field.name for field in messages.type]
+    else:
+        names = None
+    if names is not None:
+        if names.count(column) != 1:
+            raise ValueError(f"messages must have one column {column!r}, and have {', '.join(map(repr, names))}")
+        is_table = isinstance(messages, pa.RecordBatch | pa.Table)
+        messages = messages.column(column) if is_table else pc.struct_field(messages, column)
     if isinstance(messages, pa.ChunkedArray):
         messages = messages.combine_chunks()
-    if not isinstance(messages, pa.Array):
-        raise TypeError(f"messages must be an Arrow array or record batch, not {type(messages).__name__}")
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(messages.type) for is_kind in (*kinds, pa.types.is_string_view, pa.types.is_binary_view)):
         raise TypeError(f"messages must be strings or binary, not {messages.type}")
     return messages.cast(pa.large_binary())
 
 
-def _is_part(xml: pa.LargeBinaryArray, offsets: pa.Buffer | None, data: pa.Buffer | None) -> bool:
-    """Is there more in the array's buffers than what belongs to it?"""
-    if xml.offset:
-        return True
+def _listed(messages: Any) -> tuple[pa.LargeBinaryArray, dict[int, TwigcastError]]:
+    """Returns the messages of an iterable as one array, and errors by row."""
+    if isinstance(messages, str | bytes | bytearray | memoryview) or not isinstance(messages, Iterable):
+        what = f"Arrow data or an iterable of bytes, str or None, not {type(messages).__name__}"
+        raise TypeError(f"messages must be {what}")
+    errors: dict[int, TwigcastError] = {}
+    plain: list[bytes | None] = []
+    for row, message in enumerate(messages):
+        if message is not None and not isinstance(message, str | bytes | bytearray | memoryview):
+            raise TypeError(f"messages must hold bytes, str or None, not {type(message).__name__}")
+        try:
+            plain.append(None if message is None else as_bytes(message))
+        except RejectedMessage as error:
+            errors[row] = error
+            plain.append(None)
+    return pa.array(plain, pa.large_binary()), errors
+
+
+def message_buffers(xml: pa.LargeBinaryArray) -> MessageBuffers:
+    """Returns the buffers of an array, without anything before or behind its messages."""
+    _, offsets, data = xml.buffers()
     if offsets is None or data is None or not len(xml):
-        return data is not None and data.size > 0
-    # Arrow can tell how many bytes are used, but takes as long for that as for all the rest here.
-    (first,), (last,) = _OFFSET.unpack_from(offsets), _OFFSET.unpack_from(offsets, _OFFSET.size * len(xml))
-    return bool(first > 0 or last + _PADDING_MAX < data.size)
+        return MessageBuffers(bytes(8 * (len(xml) + 1)), b"", len(xml))
+    its_own = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()
+    (first,), (last,) = _OFFSET.unpack_from(its_own), _OFFSET.unpack_from(its_own, 8 * len(xml))
+    return MessageBuffers(its_own, memoryview(data).cast("B")[first:last], len(xml))
 
 
-def _ask(
-    subscriptions: SubscriptionSet, xml: _Messages, requested: _BatchOptions, table: KeyTable
-) -> tuple[Answers, pa.StringArray]:
-    """The engine's answer, and the keys that its slots stand for: those of the table, unless that is out of date."""
-    count = len(xml.array)
-    result = ask_batch(
-        subscriptions.engine,
-        xml.offsets,
-        xml.data,
-        count,
-        deliver=requested.deliver,
-        nodes=requested.nodes,
-        threads=min(requested.threads, count),
-        known=table.at_hand,
-    )
-    return result, subscriptions.tables.of_answer(table, result).arrow()
-
-
-def _wrap(
-    result: Answers, errors: dict[int, TwigcastError], keys: pa.StringArray, requested: _BatchOptions
-) -> pa.RecordBatch:
-    """The engine's buffers as a record batch. ``keys`` are what the slots stand for."""
-    offsets = pa.py_buffer(result.key_offsets)
-    count = offsets.size // 4 - 1
-    matches = match_count(result)
+def _wrapped(part: BatchPart, errors: dict[int, TwigcastError], *, deliver: bool, nodes: bool) -> pa.RecordBatch:
+    """Returns the engine's buffers as a record batch. ``errors`` come before those of the part."""
+    result = part.result
+    errors = {**dict(part.errors), **errors}
+    offsets = pa.py_buffer(result.match_offsets)
+    count, matches = len(part.rows), len(result.matches)
     validity = _bitmap(row not in errors for row in range(count)) if errors else None
 
     def lists(list_type: pa.DataType, values: pa.Array) -> pa.Array:
         return pa.Array.from_buffers(list_type, count, [validity, offsets], len(errors), children=[values])
 
-    outcome = pa.DictionaryArray.from_buffers(_KEY_TYPE, matches, [None, _slots(result)], keys)
-    columns = {"keys": lists(KEYS_TYPE, outcome)}
-    if requested.nodes:
-        counts = pa.Array.from_buffers(_INT32, matches, [None, pa.py_buffer(result.node_counts)])
-        columns["nodes"] = lists(NODES_TYPE, counts)
-    if requested.deliver:
+    assert result.keys is not None, "the matches are positions in a table"
+    keys = pa.DictionaryArray.from_buffers(
+        _KEY_TYPE, matches, [None, pa.py_buffer(result.matches)], result.keys.arrow()
+    )
+    columns = {"keys": lists(KEYS_TYPE, keys)}
+    if nodes:
+        columns["nodes"] = lists(NODES_TYPE, _int32(result.node_counts))
+    if deliver:
         columns["payloads"] = lists(PAYLOADS_TYPE, payload_column(result))
     columns["error"] = _errors(errors, count)
     columns["undecided"] = _undecided(result, count)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _slots(result: Answers) -> pa.Buffer:
-    """The slots, where they are."""
-    return pa.py_buffer(result.found if isinstance(result, BatchResult) else result.slots)
+def _int32(numbers: Any) -> pa.Int32Array:
+    return pa.Array.from_buffers(_INT32, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def payload_column(result: Answers, kind: pa.DictionaryType = _PAYLOAD_TYPE) -> pa.DictionaryArray:
-    """The payload of each match, null for the message itself. ``kind``: of large binary, or of large string."""
-    offsets = pa.py_buffer(result.payload_offsets)
-    buffers = [None, offsets, pa.py_buffer(result.payloads)]
-    different = pa.Array.from_buffers(kind.value_type, offsets.size // 8 - 1, buffers)
-    numbers = pa.py_buffer(result.payload_numbers)
-    validity = pa.py_buffer(result.payload_validity) if result.payload_validity else None
-    return pa.DictionaryArray.from_buffers(kind, numbers.size // 4, [validity, numbers], different)
+def payload_column(result: BatchResult, kind: pa.DictionaryType = _PAYLOAD_TYPE) -> pa.DictionaryArray:
+    """Returns the payload of each match, null for the message itself.
+
+    Args:
+        result: The answer.
+        kind: The type: a dictionary of large binary, or of large string.
+    """
+    buffers = [None, pa.py_buffer(result.payload_offsets), pa.py_buffer(result.payloads)]
+    different = pa.Array.from_buffers(kind.value_type, len(result.payload_offsets) - 1, buffers)
+    validity = pa.py_buffer(result.payload_validity) if len(result.payload_validity) else None
+    indices = [validity, pa.py_buffer(result.payload_indices)]
+    return pa.DictionaryArray.from_buffers(kind, len(result.payload_indices), indices, different)
 
 
 def _errors(errors: dict[int, TwigcastError], count: int) -> pa.StructArray:
     if not errors:
-        return _no_errors(count) if count <= _KEPT_NULLS_MAX else pa.nulls(count, ERROR_TYPE)
+        return _no_errors(count) if count <= _CACHED_NULLS_MAX else pa.nulls(count, ERROR_TYPE)
     return pa.array([errors[row].details() if row in errors else None for row in range(count)], ERROR_TYPE)
 
 
-# To make so many nulls takes longer than small batches do otherwise; and arrays never change. They are kept by their
-# number alone, since for Arrow to hash a type takes nearly as long.
+# Making so many nulls takes longer than a small batch does otherwise; and arrays never change. They are cached by their
+# length alone, since for Arrow to hash a type takes nearly as long.
 @lru_cache(maxsize=16)
 def _no_errors(count: int) -> pa.StructArray:
     return pa.nulls(count, ERROR_TYPE)
@@ -296,9 +261,9 @@ def _none_undecided(count: int) -> pa.ListArray:
     return pa.nulls(count, UNDECIDED_TYPE)
 
 
-def _undecided(result: Answers, count: int) -> pa.ListArray:
+def _undecided(result: BatchResult, count: int) -> pa.ListArray:
     if not result.failures:
-        return _none_undecided(count) if count <= _KEPT_NULLS_MAX else pa.nulls(count, UNDECIDED_TYPE)
+        return _none_undecided(count) if count <= _CACHED_NULLS_MAX else pa.nulls(count, UNDECIDED_TYPE)
     by_row: list[list[dict[str, object]] | None] = [None] * count
     for row, failure in result.failures:
         if isinstance(failure, UndecidedSubscription):
@@ -306,16 +271,22 @@ def _undecided(result: Answers, count: int) -> pa.ListArray:
     return pa.array(by_row, UNDECIDED_TYPE)
 
 
-def _replace_rows(answers: pa.RecordBatch, rows: list[int], replacements: pa.RecordBatch) -> pa.RecordBatch:
-    """``answers`` with row ``rows[n]`` replaced by row *n* of ``replacements``."""
-    order = list(range(answers.num_rows))
-    for number, row in enumerate(rows):
-        order[row] = answers.num_rows + number
+def _replaced(answers: pa.RecordBatch, rows: Sequence[int], replacements: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns ``answers`` with row ``rows[n]`` replaced by row *n* of ``replacements``."""
+    order = _order(answers.num_rows, rows)
     columns = [
-        pa.concat_arrays([first, second]).take(pa.array(order, pa.int64()))
+        pa.concat_arrays([first, second]).take(order)
         for first, second in zip(answers.columns, replacements.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=answers.schema)
+
+
+def _order(count: int, rows: Sequence[int]) -> pa.Int64Array:
+    """Returns the order that puts item ``count + n`` of a list in row ``rows[n]``."""
+    order = list(range(count))
+    for number, row in enumerate(rows):
+        order[row] = count + number
+    return pa.array(order, pa.int64())
 
 
 def _bitmap(bits: Iterable[bool]) -> pa.Buffer:

@@ -1,20 +1,20 @@
-"""Asking why a query matches a message or not."""
+"""Explains why a query matches a message or not."""
 
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twigcast.errors import NeedsConversion, QueryWarning
+from twigcast.engine.session import EngineSession
 from twigcast.explanation.rendering import lines
 from twigcast.limits import Limits
-from twigcast.reading.conversion import to_utf8
-from twigcast.reading.text import MessageLike, as_bytes
-from twigcast.registration import Dialect
-from twigcast.subscriptions import SubscriptionSet
+from twigcast.reading.text import MessageLike
+from twigcast.registration import Dialect, require_str
+
+_KEY: Final = "q"
+"""The key of the query that is explained."""
 
 _INEXACT: Final = (
     "the conditions on each variable alone are met, but no binding meets those that relate variables to each other"
@@ -130,7 +130,7 @@ def explain(
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
 ) -> Explanation:
-    """Why a query matches a message or not.
+    """Returns why a query matches a message or not.
 
     Args:
         query: XPath, or For-Where-Return.
@@ -145,23 +145,23 @@ def explain(
         MessageLimitExceeded: It is over a limit.
         UndecidedSubscription: The query could not be decided on the message within the limits.
     """
-    limits = limits or Limits()
-    namespaces = dict(namespaces or {})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", QueryWarning)
-        asked = SubscriptionSet([("q", query)], namespaces=namespaces, dialect=dialect, limits=limits)
-    xml = as_bytes(message)
-    try:
-        answer = asked.engine.explain(xml, query, namespaces, dialect)
-    except NeedsConversion:
-        xml = to_utf8(xml, limits.message_bytes_max)
-        answer = asked.engine.explain(xml, query, namespaces, dialect)
+    require_str(query, "query")
+    return explain_with(EngineSession.empty(limits or Limits()), query, message, namespaces or {}, dialect)
+
+
+def explain_with(
+    session: EngineSession, query: str, message: MessageLike, namespaces: Mapping[str, str], dialect: Dialect
+) -> Explanation:
+    """Returns why a query matches a message or not, by a session that has no subscriptions yet."""
+    namespaces = dict(namespaces)
+    session.add(_KEY, query, namespaces, dialect)
+    xml, answer = session.ask(message, lambda xml: session.engine.explain(xml, query, namespaces, dialect))
     details = json.loads(answer)
     condition_holds = details.pop("matches")
-    decides = details["exact"] and not asked.engine.has_external
-    matches = condition_holds if decides else bool(asked.match(xml))
+    decides = details["exact"] and not session.engine.has_external
+    matches = condition_holds if decides else bool(session.match(xml))
     details["note"] = _INEXACT if condition_holds and not matches else None
-    deliveries = asked.deliver(xml)
+    deliveries = session.deliver(xml)
     details["result"] = next((d.payload.decode() for d in deliveries if d.rewritten), None)
     details["no_result"] = next((error.reason for error in deliveries.undecided), None)
     return Explanation(query, matches, details)

@@ -46,7 +46,7 @@ class For:
     source: Expr
 
     def __str__(self) -> str:
-        return f"for ${self.variable} in {self.source}"
+        return f"for ${self.variable} in {_delimited(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Let:
     value: Expr
 
     def __str__(self) -> str:
-        return f"let ${self.variable} := {self.value}"
+        return f"let ${self.variable} := {_delimited(self.value)}"
 
 
 Clause: TypeAlias = For | Let
@@ -74,7 +74,7 @@ class OrderKey:
 
     def __str__(self) -> str:
         direction = " descending" if self.descending else ""
-        return f"{self.key}{direction}{' empty greatest' if self.empty_greatest else ''}"
+        return f"{_delimited(self.key)}{direction}{' empty greatest' if self.empty_greatest else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ForWhereReturn:
     def __str__(self) -> str:
         parts = [str(clause) for clause in self.clauses]
         if self.where is not None:
-            parts.append(f"where {self.where}")
+            parts.append(f"where {_delimited(self.where)}")
         if self.order:
             parts.append(f"order by {', '.join(str(key) for key in self.order)}")
         return " ".join([*parts, f"return {self.result}"])
@@ -104,7 +104,7 @@ class IfExpression:
     otherwise: Item
 
     def __str__(self) -> str:
-        return f"if ({self.condition}) then {self.then} else {self.otherwise}"
+        return f"if ({self.condition}) then {_delimited(self.then)} else {self.otherwise}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +238,12 @@ def _parts_of_expression(expression: Expr) -> tuple[Expr, ...]:
             return begin + tuple(predicate for step in steps for predicate in step.predicates)
         case Literal() | Number():
             return ()
+
+
+def _delimited(item: Item) -> str:
+    """An item before a keyword, which a slash at its end would take for the name of a step."""
+    text = str(item)
+    return f"({text})" if text.endswith("/") else text
 
 
 def _escaped(text: str) -> str:

@@ -81,14 +81,15 @@ def parse(text: str, namespaces: Mapping[str, str] | None = None, dialect: str =
 
 def read(tree: str, namespaces: Mapping[str, str]) -> Query:
     """The algebra of what ``twigcast._core.parse_tree`` answers."""
-    return _ItemReader(_ExpressionReader(namespaces)).item(json.loads(tree))
+    return _ItemReader(namespaces).item(json.loads(tree))
 
 
 class _ItemReader:
-    """For-Where-Return, down to its expressions."""
+    """For-Where-Return, down to its expressions, where some namespaces are in scope."""
 
-    def __init__(self, expressions: _ExpressionReader) -> None:
-        self._expression = expressions.expression
+    def __init__(self, namespaces: Mapping[str, str]) -> None:
+        self._namespaces = namespaces
+        self._expression = _ExpressionReader(namespaces).expression
         self._readers: dict[str, Callable[[Json], Item]] = {
             "flwr-query": lambda node: self.item(node["body"]),
             "sequence": lambda node: Sequence(tuple(map(self.item, node["items"]))),
@@ -126,14 +127,16 @@ class _ItemReader:
                 return CommentConstructor(node["value"])
             case "processing-instruction-constructor":
                 return ProcessingInstructionConstructor(node["target"], node["data"])
+        declarations = tuple((declared["prefix"], declared["uri"]) for declared in node["declarations"])
+        inside = _ItemReader({**self._namespaces, **dict(declarations)}) if declarations else self
         return ElementConstructor(
             node["qname"],
-            tuple(map(self._content, node["content"])),
+            tuple(map(inside._content, node["content"])),
             tuple(
-                AttributeConstructor(attribute["qname"], tuple(map(self._part, attribute["value"])))
+                AttributeConstructor(attribute["qname"], tuple(map(inside._part, attribute["value"])))
                 for attribute in node["attributes"]
             ),
-            tuple((declared["prefix"], declared["uri"]) for declared in node["declarations"]),
+            declarations,
         )
 
     def _content(self, node: Json) -> Content:

@@ -93,6 +93,9 @@ def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits()
         if _is_plain(data):
             return data
         utf8 = _decoded(data).encode()
+        if utf8.startswith(codecs.BOM_UTF8):
+            # Who reads the answer would take a second mark for the only one.
+            raise MalformedMessage(1, 1, "the message does not start with markup")
     else:
         codec = _transport_codec(transport)
         if codec == "utf-8" and _is_plain(data):

@@ -44,7 +44,10 @@ def as_bytes(message: MessageLike) -> bytes:
             raise MalformedMessage(line, column, NO_CHARACTER) from None
     if isinstance(message, bytearray | memoryview):
         return bytes(message)
-    path = os.fspath(message)
+    try:
+        path = os.fspath(message)
+    except TypeError:
+        raise TypeError(f"message must be bytes, str or a path, not {type(message).__name__}") from None
     try:
         return Path(path).read_bytes()
     except OSError as error:

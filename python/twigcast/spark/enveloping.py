@@ -5,7 +5,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twigcast._core import Engine
+from twigcast.engine.session import EngineSession
 from twigcast.envelope import ESCAPES, Envelope
 
 
@@ -14,14 +14,14 @@ class EnvelopeWriter:
 
     Args:
         envelope: The envelope.
-        engine: The subscription set; it is not changed while this is in use.
+        session: The engine session of the subscription set; it is not changed while this is in use.
         keys: By slot, the keys of the set.
     """
 
-    def __init__(self, envelope: Envelope, engine: Engine, keys: pa.StringArray) -> None:
+    def __init__(self, envelope: Envelope, session: EngineSession, keys: pa.StringArray) -> None:
         self._envelope = envelope
         self._keys = keys
-        self._queries = None if envelope.query is None else escaped(_queries(engine, keys))
+        self._queries = None if envelope.query is None else escaped(_queries(session, keys))
         """By slot, as they stand in the attribute."""
         self._lengths = None if self._queries is None else pc.binary_length(self._queries)
 
@@ -39,10 +39,10 @@ class EnvelopeWriter:
         return pc.binary_join_element_wise(*start, payloads, envelope.end, "")
 
 
-def _queries(engine: Engine, keys: pa.StringArray) -> pa.LargeStringArray:
+def _queries(session: EngineSession, keys: pa.StringArray) -> pa.LargeStringArray:
     """By slot, the query as it was written; null where there is no subscription."""
-    results = (engine.query(key) for key in keys.to_pylist())
-    return pa.array([None if query is None else query[0] for query in results], pa.large_string())
+    stored = (session.engine.query(key) for key in keys.to_pylist())
+    return pa.array([None if query is None else query.query for query in stored], pa.large_string())
 
 
 def escaped(values: pa.StringArray) -> pa.StringArray:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from twigcast.spark.matching import BatchMatcher
 from twigcast.spark.schemas import ANSWERS_DDL
-from twigcast.spark.snapshots import Snapshot, load_engine, ship_snapshot
+from twigcast.spark.snapshots import Snapshot, load_session, ship_snapshot
 from twigcast.spark.sources import check_columns
 from twigcast.subscriptions import SubscriptionSet
 
@@ -42,9 +42,8 @@ def match_messages(
     )
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        engine, limits = load_engine(snapshot), snapshot.limits
         matcher = BatchMatcher(
-            engine, limits, deliver=deliver, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
+            load_session(snapshot), deliver=deliver, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
         )
         for batch in batches:
             for answers in matcher.answers(batch):

@@ -4,7 +4,6 @@ The messages of a batch go to the engine as the buffers they are, and the answer
 are made only for the few messages that are rejected or have to be converted first.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,14 +11,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twigcast._core import Engine
-from twigcast.engine.arrow import payload_column
-from twigcast.engine.external import Answers as EngineAnswers
-from twigcast.engine.external import match_batch
-from twigcast.engine.key_tables import KeyTable
+from twigcast._core import BatchResult, NumberBuffer
+from twigcast.engine.arrow import message_buffers, payload_column
+from twigcast.engine.session import BatchPart, EngineSession
 from twigcast.envelope import Envelope
-from twigcast.errors import LimitExceeded, RejectedMessage, TwigcastError
-from twigcast.limits import Limits
+from twigcast.errors import LimitExceeded, TwigcastError
 from twigcast.reading.conversion import to_utf8
 from twigcast.reading.prolog import without_prolog
 from twigcast.spark.enveloping import EnvelopeWriter
@@ -198,8 +194,7 @@ class BatchMatcher:
     """Matches batches of messages against one subscription set.
 
     Args:
-        engine: The set; it is not changed while this is in use.
-        limits: Those of the set, for messages that have to be converted.
+        session: The engine session of the set; it is not changed while this is in use.
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes.
         envelope: What to put around each payload.
@@ -208,8 +203,7 @@ class BatchMatcher:
 
     def __init__(
         self,
-        engine: Engine,
-        limits: Limits,
+        session: EngineSession,
         *,
         deliver: bool = True,
         nodes: bool = False,
@@ -217,12 +211,11 @@ class BatchMatcher:
         whole: bool = False,
     ) -> None:
         self._whole = whole
-        self._engine = engine
-        self._limits = limits
+        self._session = session
         self._deliver = deliver
         self._nodes = nodes
-        self._keys = KeyTable.of(engine).arrow()
-        self._enveloping = None if envelope is None else EnvelopeWriter(envelope, engine, self._keys)
+        self._keys = session.engine.key_table().arrow()
+        self._enveloping = None if envelope is None else EnvelopeWriter(envelope, session, self._keys)
         self._step = _STEP_FIRST
 
     def answers(self, messages: pa.RecordBatch) -> Iterator[BatchAnswer]:
@@ -251,75 +244,60 @@ class BatchMatcher:
             start = end
 
     def _match(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[BatchAnswer]:
-        result, query_bytes = self._ask(xml)
+        parts = self._session.match_batch(
+            message_buffers(xml), deliver=self._deliver, nodes=self._nodes, naming="slots"
+        )
+        first = next(parts)
+        query_bytes = self._adapt(first.result, xml)
         if len(xml) > 1 and query_bytes > _ANSWER_BYTES_HIGH:
             # Each match gets its query, which may be long: that is known only now, and is too much at once.
             half = len(xml) // 2
             yield from self._match(ids[:half], xml[:half])
             yield from self._match(ids[half:], xml[half:])
             return
-        odd = result.needs_conversion
-        yield self._collect(ids, xml, result, frozenset(odd))
-        if odd:
-            yield from self._match_converted(ids.take(pa.array(odd)), xml.take(pa.array(odd)))
+        yield self._collect(ids, xml, first)
+        for part in parts:
+            rows = pa.array(part.rows, pa.int64())
+            yield self._collect(ids.take(rows), xml.take(rows), part)
 
-    def _match_converted(self, ids: pa.StringArray, xml: pa.LargeBinaryArray) -> Iterator[BatchAnswer]:
-        """Match messages that the engine wants as plain UTF-8, one at a time: they are rare, and may be large."""
-        for row in range(len(xml)):
-            ids_one, xml_one = ids[row : row + 1], xml[row : row + 1]
-            try:
-                plain = to_utf8(xml_one[0].as_py(), self._limits.message_bytes_max)
-            except RejectedMessage as error:
-                yield self._without_matches(ids_one, xml_one, [RowRejection.of(0, error)])
-                continue
-            result, _ = self._ask(pa.array([plain], pa.large_binary()))
-            yield self._collect(ids_one, xml_one, result)
+    def _adapt(self, result: BatchResult, xml: pa.LargeBinaryArray) -> int:
+        """Learns from the size of an answer how many messages to hand over next.
 
-    def _ask(self, xml: pa.LargeBinaryArray) -> tuple[EngineAnswers, int]:
-        """Hand messages to the engine, and learn from the size of the answer how many to hand over next.
-
-        Returns:
-            The answer, and the bytes of the queries that envelopes tell with it.
+        Returns the bytes of the queries that envelopes tell with the answer.
         """
-        result = match_batch(self._engine, *_borrowed(xml), deliver=self._deliver, nodes=self._nodes, threads=1)
-        matches = len(result.slots) // 4
+        matches = len(result.matches)
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
             size += matches * xml.nbytes // len(xml)
-        query_bytes = 0 if self._enveloping is None else self._enveloping.query_bytes(_int32(result.slots))
+        query_bytes = 0 if self._enveloping is None else self._enveloping.query_bytes(_int32(result.matches))
         size += query_bytes
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
         elif size < _ANSWER_BYTES_LOW:
             self._step = min(_STEP_MAX, self._step * 2)
-        return result, query_bytes
+        return query_bytes
 
-    def _collect(
-        self,
-        ids: pa.StringArray,
-        xml: pa.LargeBinaryArray,
-        result: EngineAnswers,
-        left_out: frozenset[int] = frozenset(),
-    ) -> BatchAnswer:
-        slots = _int32(result.slots)
+    def _collect(self, ids: pa.StringArray, xml: pa.LargeBinaryArray, part: BatchPart) -> BatchAnswer:
+        result = part.result
+        slots = _int32(result.matches)
         has_payload, payloads = None, pa.array([], pa.string())
         if self._deliver and (self._whole or _has_payloads(result)):
             has_payload, payloads = self._payloads(ids, xml, result, slots)
         return BatchAnswer(
             ids=ids,
             xml=xml,
-            offsets=_int32(result.key_offsets),
+            offsets=_int32(result.match_offsets),
             keys=self._keys,
             slots=slots,
             nodes=_int32(result.node_counts) if self._nodes else None,
             has_payload=has_payload,
             payloads=payloads,
-            rejections=[RowRejection.of(row, error) for row, error in result.errors] + _undecided(result.failures),
-            left_out=left_out,
+            rejections=[RowRejection.of(row, error) for row, error in part.errors] + _undecided(result.failures),
+            left_out=part.converted_elsewhere,
         )
 
     def _payloads(
-        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: EngineAnswers, slots: pa.Int32Array
+        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: BatchResult, slots: pa.Int32Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
         """Which matches have a payload, and these payloads as they are delivered."""
         supplied = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
@@ -392,33 +370,20 @@ def _inside(message: bytes) -> bytes:
     return without_prolog(to_utf8(message))
 
 
-def _borrowed(xml: pa.LargeBinaryArray) -> tuple[bytes, memoryview | bytes, int]:
-    """Offsets, data and number of messages as the engine takes them; the data where they are."""
-    _, offsets, data = xml.buffers()
-    positions = offsets.slice(8 * xml.offset, 8 * (len(xml) + 1)).to_pybytes()
-    if data is None:
-        return positions, b"", len(xml)
-    (first,), (last,) = _OFFSET.unpack_from(positions), _OFFSET.unpack_from(positions, 8 * len(xml))
-    return positions, memoryview(data).cast("B")[first:last], len(xml)
+def _has_payloads(result: BatchResult) -> bool:
+    return len(result.payload_offsets) > 1
 
 
-_OFFSET: Final = struct.Struct("<q")
-
-
-def _has_payloads(result: EngineAnswers) -> bool:
-    return len(result.payload_offsets) > _OFFSET.size
-
-
-def _parents(result: EngineAnswers) -> pa.Int64Array:
+def _parents(result: BatchResult) -> pa.Int64Array:
     """The row of the message, by match."""
-    return pc.list_parent_indices(pa.ListArray.from_arrays(_int32(result.key_offsets), _int32(result.slots)))
+    return pc.list_parent_indices(pa.ListArray.from_arrays(_int32(result.match_offsets), _int32(result.matches)))
 
 
-def _int32(data: bytes) -> pa.Int32Array:
-    return pa.Array.from_buffers(pa.int32(), len(data) // 4, [None, pa.py_buffer(data)])
+def _int32(numbers: NumberBuffer) -> pa.Int32Array:
+    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _delivered_bytes(result: EngineAnswers) -> int:
+def _delivered_bytes(result: BatchResult) -> int:
     """Bytes of all payloads, those that several subscriptions get counted for each."""
     payloads = payload_column(result)
     total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 from twigcast.spark.matching import BatchAnswer, BatchMatcher
 from twigcast.spark.schemas import KINDS
-from twigcast.spark.snapshots import Snapshot, load_engine
+from twigcast.spark.snapshots import Snapshot, load_session
 
 REPORT_DDL: Final = (
     "partition int, attempt bigint, messages bigint, matches bigint, deliveries bigint, rejected bigint, bytes bigint"
@@ -149,9 +149,7 @@ def answer_writing(
         context = TaskContext.get()
         assert context is not None
         partition, attempt = context.partitionId(), context.taskAttemptId()
-        matcher = BatchMatcher(
-            load_engine(snapshot), snapshot.limits, nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole
-        )
+        matcher = BatchMatcher(load_session(snapshot), nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole)
         writer = AnswerWriter(Path(staging), partition, attempt)
         messages = size = 0
         for batch in gathered(read(batches)):

@@ -18,7 +18,7 @@ from typing import Final
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from twigcast._core import Engine
+from twigcast.engine.session import EngineSession
 from twigcast.envelope import Envelope
 from twigcast.errors import SnapshotError
 from twigcast.limits import Limits
@@ -81,23 +81,23 @@ def ship_snapshot(
     return Snapshot(version, named.name, len(subscriptions), subscriptions.limits, refused, envelope, whole)
 
 
-def load_engine(snapshot: Snapshot) -> Engine:
-    """The engine of a snapshot, in a worker."""
-    engine = _engines.get(snapshot.version)
-    if engine is None:
+def load_session(snapshot: Snapshot) -> EngineSession:
+    """Returns the engine session of a snapshot, in a worker."""
+    session = _sessions.get(snapshot.version)
+    if session is None:
         path = SparkFiles.get(snapshot.file_name)
         if not Path(path).is_file():
             raise SnapshotError(path, "the snapshot did not reach this worker")
         _spare_the_collector()
-        while len(_engines) >= _ENGINES_MAX:
-            _engines.popitem(last=False)
-        engine = Engine.load(path, snapshot.limits.as_dict())
-        _engines[snapshot.version] = engine
-    _engines.move_to_end(snapshot.version)
-    return engine
+        while len(_sessions) >= _ENGINES_MAX:
+            _sessions.popitem(last=False)
+        session = EngineSession.load(path, snapshot.limits)
+        _sessions[snapshot.version] = session
+    _sessions.move_to_end(snapshot.version)
+    return session
 
 
-_engines: OrderedDict[str, Engine] = OrderedDict()
+_sessions: OrderedDict[str, EngineSession] = OrderedDict()
 """By version, least recently used first. Workers are processes that Spark uses again."""
 
 

@@ -148,7 +148,7 @@ class Surroundings(SimpleNamespace):
     def one_more(self, _: object) -> Iterator[Callable[[object], None]]:
         yield lambda _: None
 
-    async def listen(self, *_: object, offer: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
+    async def read_queue(self, *_: object, offer: Callable[[Sequence[Any]], bool]) -> AsyncIterator[list[Any]]:
         self.offer = offer
         await asyncio.Event().wait()
         yield []

@@ -282,6 +282,7 @@ def test_a_stream_ends_when_its_client_goes(party: Party, broker: RunningBroker)
     until(lambda: broker.service.broker.metrics.listeners == 0)
 
 
+@pytest.mark.slow
 def test_a_slow_client_does_not_fill_the_memory_or_hold_up_others(party: Party, broker: RunningBroker) -> None:
     party.subscribe("slow", "/a")
     party.subscribe("fast", "/a")

@@ -53,6 +53,7 @@ def run_full(address: str, ballast: Path) -> None:
         store.close()
 
 
+@pytest.mark.slow
 def test_on_sqlite(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 12) as disk:
         ballast = disk / "ballast"

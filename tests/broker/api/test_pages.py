@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.test_docs import FENCE, OPTIONS, Command, commands
 
 PAGE = Path("docs") / "tutorial" / "your-first-broker.md"
@@ -30,6 +32,7 @@ def run(command: Command, folder: Path, environment: dict[str, str]) -> None:
     assert is_shown(command.output, done.stdout + "\n"), f"$ {command.text}\n{command.output}\nfound:\n{done.stdout}"
 
 
+@pytest.mark.slow
 def test_your_first_broker(repository: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

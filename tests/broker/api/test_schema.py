@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
@@ -51,6 +52,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.slow
 def test_the_broker_does_as_its_description_says(own_broker: Callable[..., RunningBroker]) -> None:
     broker = own_broker()
     described = schemathesis.openapi.from_url(f"{broker.url}/openapi.json")

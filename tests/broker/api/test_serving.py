@@ -16,6 +16,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-c", "from twigcast.cli import main; main()", "serve"]
 
 

@@ -68,6 +68,7 @@ ODD_KEYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_keys_may_hold_any_text(party_on_each_store: Party) -> None:
     party = party_on_each_store
     for key in ODD_KEYS:
@@ -359,6 +360,7 @@ def test_an_import_that_replaces_counts_from_the_next_message_on(party_on_each_s
     assert [delivery["xml"] for delivery in party.pull("other")] == ["<a/>", "<b xmlns='urn:p'/>"]
 
 
+@pytest.mark.slow
 def test_what_is_exported_can_be_imported(party: Party, broker: RunningBroker) -> None:
     lines = "".join(json.dumps({"key": f"k{n:05}", "query": f"/a[b = {n}]"}) + "\n" for n in range(12_000))
     headers = {"Content-Type": "application/x-ndjson"}

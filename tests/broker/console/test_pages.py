@@ -214,6 +214,7 @@ def test_replay_delivers_the_past(party: Party) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_subscriptions_are_listed_and_searched_quickly(party: Party) -> None:
     broker = party.broker
     new = [NewSubscription(party.tenant_id, f"k{n:06}", f"/a/b{n}[c = '{n}']") for n in range(100_000)]
@@ -307,6 +308,7 @@ def test_results_for_what_is_typed_are_a_piece_of_the_page(party: Party) -> None
     assert party.person.send("/console/workbench/results", {**fields, "count": "many"}).status == 422
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_long_is_told_and_not_waited_for(party: Party) -> None:
     party.publish(*([b"<r>" + b"".join(b"<x>%d</x>" % n for n in range(6_000)) + b"</r>"] * 30))
     query = "//x[concat(., string(preceding::x[last()])) = 'q']"

@@ -127,6 +127,7 @@ async def reopened(address: str) -> SqlStore:
     return open_store(address)
 
 
+@pytest.mark.slow
 def test_what_is_accepted_is_delivered_whenever_the_broker_is_killed(store_address: str) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")

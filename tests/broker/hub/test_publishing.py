@@ -206,6 +206,7 @@ def test_b14_work_does_not_grow_with_those_that_do_not_match(store: Store) -> No
     assert many < 3 * few, (few, many)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["one lane", "a lane each"])
 def test_b09_one_message_for_a_hundred_thousand_subscriptions(store: Store, shared: bool) -> None:
     # The store has a test of its own with as many on PostgreSQL, where adding them takes longest.

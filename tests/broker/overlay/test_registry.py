@@ -125,6 +125,7 @@ def test_who_sends_another_sources_id_is_refused_and_named(
     assert "token robin publishes as the source 'news', and shows no key for it" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_registry_survives_the_loss_of_one_holder_and_a_restart_of_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +340,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_holder_that_was_away_while_the_log_was_shortened_knows_all(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

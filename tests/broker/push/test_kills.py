@@ -14,7 +14,7 @@ from tests.broker.push.conftest import both_stores
 from tests.broker.push.pushing import until
 from tests.broker.push.receiver import DROP, Got, Receiver, Reply
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 MESSAGES = 60

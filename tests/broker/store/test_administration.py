@@ -84,7 +84,7 @@ def test_counts_of_a_tenant_and_of_all(store: SqlStore) -> None:
         transaction.add_rejected(Submission(other, b"<<"), code="c", reason="r", line=None, column=None, at=0.0)
         transaction.acknowledge_up_to(one.queue_id, 1)
     mine, others, everyone = store.statistics(1), store.statistics(other), store.statistics()
-    assert (mine.messages, mine.rejected, mine.subscriptions, mine.queues, mine.pending, mine.bytes) == (
+    assert (mine.messages, mine.rejected, mine.subscriptions, mine.lanes, mine.pending, mine.bytes) == (
         3,
         0,
         1,

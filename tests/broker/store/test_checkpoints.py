@@ -14,6 +14,7 @@ from twigcast.broker.store.lock import FairLock
 from twigcast.broker.store.open import open_store
 
 
+@pytest.mark.slow
 def test_the_log_starts_again_while_the_writer_never_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "RESTART_BYTES", 1 << 20)
     monkeypatch.setattr(sqlite, "CHECKPOINT_SECONDS", 0.02)

@@ -34,6 +34,7 @@ KILLS = 5
 class TestKills:
     """All that was committed is there after kill -9, and nothing by halves."""
 
+    @pytest.mark.slow
     def test_kill_at_random_moments(self, store_address: str) -> None:
         seed = random.SystemRandom().randrange(1 << 32)
         print(f"seed {seed}")

@@ -36,7 +36,7 @@ store.close()
 def counts(store: SqlStore) -> tuple[int, ...]:
     """What a store holds."""
     s: Statistics = store.statistics()
-    return (s.messages, s.rejected, s.subscriptions, s.queues, s.pending, s.dead_letters, store.last_seq())
+    return (s.messages, s.rejected, s.subscriptions, s.lanes, s.pending, s.dead_letters, store.last_seq())
 
 
 def fill(store: SqlStore) -> tuple[int, ...]:

@@ -220,6 +220,7 @@ def test_lanes_with_something_pending(store: SqlStore) -> None:
     assert store.queues_with_pending([]) == []
 
 
+@pytest.mark.slow
 def test_a_message_for_a_hundred_thousand_subscriptions(store: SqlStore) -> None:
     count = 100_000
     subscriptions = subscribe(store, *(f"s{n}" for n in range(count)))

@@ -219,6 +219,7 @@ def setting_aside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(queues, "SET_ASIDE_AT_ONCE", 3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("setting_aside")
 def test_lanes_in_sqlite() -> None:
     class InSqlite(Queues):

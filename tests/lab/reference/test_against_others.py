@@ -20,7 +20,7 @@ def test_the_engine_says_the_same(kind: str) -> None:
     for queries, message in generated(kind, 31, population=300, messages=20):
         if not stored:
             stored = True
-            assert not engine.add_many([(key, str(query)) for key, query in queries.items()])
+            engine.add_many([(key, str(query)) for key, query in queries.items()]).raise_if_refused()
             for key, query in queries.items():
                 yfilter.add(key, query)
                 bfilter.add(key, query)

@@ -193,6 +193,18 @@ impl Answer {
         self.subscribers.key(slot)
     }
 
+    /// Returns whether the subscription that has a slot now is the one that had it then: not replaced, not removed.
+    pub fn is_current(&self, engine: &Engine, slot: Slot) -> bool {
+        let then = self.subscribers.query_of(slot).and_then(|_| self.subscribers.registrations.get(slot));
+        let now = engine.registry.subscribers();
+        then.is_some() && then == now.query_of(slot).and_then(|_| now.registrations.get(slot))
+    }
+
+    /// Returns whether a subscription had a key then. It compares all keys: for the rare case that one is gone.
+    pub fn had_key(&self, key: &str) -> bool {
+        (0..self.subscribers.keys.len() as Slot).any(|slot| self.key(slot) == Some(key))
+    }
+
     /// Did the subscription of a slot match?
     pub fn has(&self, slot: Slot) -> bool {
         self.subscribers.query_of(slot).is_some_and(|query| self.queries.contains(query))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::subscribe::PlainPath;
 use super::subscription_table::QueryContext;
-use super::{AddError, Engine};
+use super::{AddError, Engine, QueryWarning};
 use crate::automaton::nfa::StateId;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::PathSpelling};
@@ -28,6 +28,15 @@ struct ParsedSubscription {
     steps: Vec<LinearStep>,
 }
 
+/// What [`Engine::add_many`] has to say of subscriptions, each by its index among those that were passed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct BulkReport {
+    /// Those that were not added.
+    pub refused: Vec<(usize, AddError)>,
+    /// Those that were added and look wrong.
+    pub warnings: Vec<(usize, QueryWarning)>,
+}
+
 /// What of reading ahead is used again for the next block.
 #[derive(Default)]
 struct ParseBlock {
@@ -38,21 +47,20 @@ struct ParseBlock {
 }
 
 impl Engine {
-    /// Add many subscriptions of one context, as [`Engine::add`] would one after the other: pairs of key and query.
-    /// Returns those that were refused, by their place among those given.
+    /// Adds many subscriptions of one context, as [`Engine::add`] would one after the other: pairs of key and query.
     pub fn add_many<T: AsRef<str>>(
         &mut self,
         pairs_given: &[(T, T)],
         context: &QueryContext,
         replace: bool,
-    ) -> Vec<(usize, AddError)> {
-        let mut refused = Vec::new();
+    ) -> BulkReport {
+        let mut report = BulkReport::default();
         let mut block = ParseBlock {
             parsed: (0..BLOCK.min(pairs_given.len())).map(|_| ParsedSubscription::default()).collect(),
             ..ParseBlock::default()
         };
         for (number, pairs) in pairs_given.chunks(BLOCK).enumerate() {
-            self.renew_if_due();
+            self.collect_vocabulary_if_due();
             let (identity, id) = (self.identity, self.registry.intern_context(context));
             self.parse_block(pairs, id, &mut block);
             for (index, (key, text)) in pairs.iter().enumerate() {
@@ -60,14 +68,16 @@ impl Engine {
                 // Once the names are numbered anew, what was read ahead means something else.
                 let added = match self.identity == identity {
                     true => self.add_read(key, text, id, replace, (&block, index)),
-                    false => self.add(key, text, context, replace).map(|_| ()),
+                    false => self.add(key, text, context, replace),
                 };
-                if let Err(error) = added {
-                    refused.push((number * BLOCK + index, error));
+                match added {
+                    Ok(None) => {}
+                    Ok(Some(warning)) => report.warnings.push((number * BLOCK + index, warning)),
+                    Err(error) => report.refused.push((number * BLOCK + index, error)),
                 }
             }
         }
-        refused
+        report
     }
 
     fn parse_block<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: u32, block: &mut ParseBlock) {
@@ -96,7 +106,7 @@ impl Engine {
         context: u32,
         replace: bool,
         (block, index): (&ParseBlock, usize),
-    ) -> Result<(), AddError> {
+    ) -> Result<Option<QueryWarning>, AddError> {
         let parsed = &block.parsed[index];
         if parsed.is_duplicate && !replace {
             return Err(AddError::DuplicateKey);
@@ -113,7 +123,8 @@ impl Engine {
             }
             None => self.other_query(text, context).map_err(AddError::Query)?,
         };
+        let warning = self.compiled.warning(query);
         self.subscribe(key, parsed.key_hash, existing, query);
-        Ok(())
+        Ok(warning)
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::compiled::{CompiledQuery, EvaluationPlan, EvaluationSource, Registrations};
+use super::needs::{QueryWarning, ScanNeeds};
 use super::query_index::Segment;
-use super::{Engine, QueryContext, QueryWarning, ScanNeeds};
+use super::{Engine, QueryContext};
 use crate::analysis;
 use crate::error::QueryError;
 use crate::limits::Limits;
@@ -70,7 +71,7 @@ impl Engine {
         if layer == Segment::Recent && !registrations.as_slice().is_empty() {
             self.recent.push(query);
         }
-        self.count_needs(new.needs, true);
+        self.needs.add(new.needs);
         let family = new.program.as_ref().map_or(FamilyRef::NONE, |program| program.family_ref());
         self.compiled.put(query, new.compiled(registrations));
         if family != FamilyRef::NONE && self.families.len() <= query as usize {
@@ -85,20 +86,6 @@ impl Engine {
     fn is_guided(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
         let is_own = self.registry.context(context).dialect != Dialect::XQuery;
         is_own && program.is_some_and(|program| self.classes.add(query, program))
-    }
-
-    pub(super) fn count_needs(&mut self, needs: ScanNeeds, added: bool) {
-        let (attributes, text) = (usize::from(needs.attributes), usize::from(needs.text));
-        let rewrites = usize::from(needs.rewrites);
-        if added {
-            self.needing.0 += attributes;
-            self.needing.1 += text;
-            self.needing.2 += rewrites;
-        } else {
-            self.needing.0 -= attributes;
-            self.needing.1 -= text;
-            self.needing.2 -= rewrites;
-        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::needs::{QueryWarning, ScanNeeds};
 use super::query_index::{Registration, Segment, Slab};
-use super::{QueryWarning, ScanNeeds};
 use crate::automaton::nfa::{AcceptItem, sole_item, state_of_sole};
 use crate::query::ast::Expr;
 use crate::rewrite::Program;

@@ -3,10 +3,12 @@
 use super::Engine;
 use super::decide::{Decisions, MessageRun};
 use super::early_stop::{MatchObserver, NoObserver};
+use super::parsed_queries::ParsedQueries;
 use super::path_cache::PathCache;
 use super::product::{ProductDfa, ProductStateId, SegmentCaches};
 use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
+use super::slot_order::SlotOrder;
 use super::stream_matcher::{StreamMatcher, StreamProgress};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
@@ -57,8 +59,8 @@ pub struct Matcher {
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
     pub(super) guide: BatchRewriter,
-    pub(super) parsed: super::node_selection::ParsedQueries,
-    pub(super) in_order: super::slot_order::SlotOrder,
+    pub(super) parsed: ParsedQueries,
+    pub(super) in_order: SlotOrder,
     /// How often the caches were emptied because they were full.
     pub overflows: u64,
 }

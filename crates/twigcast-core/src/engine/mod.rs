@@ -9,9 +9,13 @@ mod bulk_insert;
 mod compile;
 mod compiled;
 mod decide;
+mod deliveries;
 mod early_stop;
 mod matcher;
+mod matching;
+mod needs;
 mod node_selection;
+mod parsed_queries;
 mod path_cache;
 mod prepared_deliveries;
 mod product;
@@ -30,7 +34,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::document::Message;
-use crate::error::{MessageError, QueryError};
+use crate::error::QueryError;
 use crate::eval::Evaluator;
 use crate::limits::Limits;
 use crate::plan::LinearStep;
@@ -38,31 +42,25 @@ use crate::query::Dialect;
 use crate::rewrite::batch::QueryCatalog;
 use crate::rewrite::program::family::FamilyRef;
 use crate::rewrite::{Interner, Program};
-use crate::scan::RecordOptions;
-use crate::stream::dictionary::Dictionary;
 use crate::vocabulary::Vocabulary;
 
 pub use answer::{Answer, KeySnapshot};
+pub use bulk_insert::BulkReport;
 pub use compile::{QueryCheck, check};
 use compiled::CompiledQueries;
 pub use compiled::EvaluationSource;
+pub use deliveries::MessageDeliveries;
 pub use matcher::Matcher;
-pub use node_selection::{MessageDeliveries, SelectedNode};
+use needs::NeedCounts;
+pub use needs::QueryWarning;
+pub use node_selection::SelectedNode;
 pub use prepared_deliveries::PreparedDeliveries;
 use query_index::QueryIndex;
 pub use query_set::QuerySet;
-pub(crate) use query_set::{AppendMembersFn, append_members};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use query_set::use_avx2;
 use subscription_table::SubscriptionTable;
 pub use subscription_table::{QueryContext, Slot};
-
-/// What matching a query asks of the scanner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct ScanNeeds {
-    attributes: bool,
-    text: bool,
-    /// The query rewrites, so that delivering (not matching) asks for everything.
-    rewrites: bool,
-}
 
 /// Why a subscription was not added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,17 +69,6 @@ pub enum AddError {
     DuplicateKey,
     /// The query was refused.
     Query(QueryError),
-}
-
-/// What registration found worth saying.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueryWarning {
-    /// No message can match.
-    NeverMatches,
-    /// Every message matches.
-    AlwaysMatches,
-    /// No shared structure narrows it down: it is evaluated on each message.
-    EvaluatedAlways,
 }
 
 /// A population of subscriptions, compiled. See the module's documentation.
@@ -99,8 +86,7 @@ pub struct Engine {
     families: Vec<FamilyRef>,
     /// The queries that are in no other shared structure: see [`crate::rewrite::batch`].
     classes: QueryCatalog,
-    /// How many compiled queries need attributes and text, and how many rewrite.
-    needing: (usize, usize, usize),
+    needs: NeedCounts,
     /// Changes whenever the bulk does.
     bulk_version: u64,
     /// Results are made for each query by itself.
@@ -136,7 +122,7 @@ impl Engine {
             compiled: CompiledQueries::default(),
             families: Vec::new(),
             classes: QueryCatalog::default(),
-            needing: (0, 0, 0),
+            needs: NeedCounts::default(),
             bulk_version: 0,
             unshared_results: false,
             warm: AtomicBool::new(false),
@@ -191,63 +177,6 @@ impl Engine {
 
     pub(crate) fn evaluator<'a>(&'a self, message: Message<'a>) -> Evaluator<'a> {
         Evaluator::new(message, &self.vocabulary, &[]).with_budget(self.limits.query_visits_max as u64)
-    }
-
-    /// Match one message; the answer is in the matcher ([`Matcher::matched`], [`Self::slots`]).
-    ///
-    /// # Errors
-    /// The message is malformed, over a limit, or needs conversion first.
-    pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        let options = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.run_wanting(matcher, source, options, true)
-    }
-
-    /// Like [`Self::run`], for a message that comes as an element stream (see [`crate::stream`]).
-    ///
-    /// # Errors
-    /// The stream is damaged, of another version or dictionary, or what it says is no message or over a limit.
-    pub fn run_stream(
-        &self,
-        matcher: &mut Matcher,
-        stream: &[u8],
-        dictionary: &Dictionary,
-    ) -> Result<(), MessageError> {
-        let options = RecordOptions { attributes: self.needing.0 > 0, text: self.needing.1 > 0 };
-        self.catch_up(matcher);
-        self.warm.store(true, Ordering::Relaxed);
-        matcher.with_stream(self, (stream, dictionary), options, |matcher, source| matcher.run(self, source, true))
-    }
-
-    fn run_wanting(
-        &self,
-        matcher: &mut Matcher,
-        source: &[u8],
-        options: RecordOptions,
-        marks: bool,
-    ) -> Result<(), MessageError> {
-        self.catch_up(matcher);
-        matcher.scan(self, source, options)?;
-        if !self.warm.load(Ordering::Relaxed) {
-            self.warm.store(true, Ordering::Relaxed);
-        }
-        matcher.run(self, source, marks);
-        Ok(())
-    }
-
-    /// Let a matcher learn what changed, so that its next message need not. Of use after many changes at once, to a matcher
-    /// that will be used; it does nothing unless that has seen a message since the last time.
-    pub fn follow(&self, matcher: &mut Matcher) {
-        // If the bulk has changed too, only messages tell what to learn of it.
-        if matcher.valid_for == (self.identity, self.bulk_version) {
-            matcher.follow(self);
-        }
-    }
-
-    fn catch_up(&self, matcher: &mut Matcher) {
-        if matcher.valid_for != (self.identity, self.bulk_version) {
-            matcher.forget();
-            matcher.valid_for = (self.identity, self.bulk_version);
-        }
     }
 
     /// The key of a slot.

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
 use super::query_set::QuerySet;
-use super::subscribers::{Subscribers, SubscribersByQuery};
-use super::subscription_table::Slot;
-use super::{Engine, EvaluationSource, Matcher};
+use super::subscribers::Subscribers;
+use super::subscription_table::{QueryContext, Slot};
+use super::{Engine, EvaluationSource, Matcher, MessageDeliveries};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
@@ -19,74 +17,6 @@ use crate::rewrite::program::family::FamilyRef;
 use crate::rewrite::{ExtractError, Interpreter, Payloads};
 use crate::scan::RecordOptions;
 use crate::scan::position::Locator;
-use crate::vocabulary::Vocabulary;
-
-/// Parsed expressions that a matcher keeps.
-const KEPT_MAX: usize = 1 << 16;
-
-/// Expressions of queries that the engine keeps as text only, parsed on demand.
-#[derive(Debug, Default)]
-pub(super) struct ParsedQueries {
-    /// Names get the same numbers as in the engine's vocabulary, of which this is a copy.
-    vocabulary: Vocabulary,
-    expressions: FxHashMap<u32, Arc<Expr>>,
-    /// Engine and version that this belongs to.
-    valid_for: (u64, u64),
-}
-
-/// What one message is delivered as.
-#[derive(Debug, Default)]
-pub struct MessageDeliveries {
-    /// Matching subscriptions: ascending, if they are asked of [`Engine::deliver`].
-    pub slots: Vec<Slot>,
-    /// The number of each one's payload; [`Self::WHOLE`] where the message itself is delivered.
-    pub numbers: Vec<u32>,
-    /// Matching subscriptions without a payload, with the reason.
-    pub failures: Vec<(Slot, ExtractError)>,
-}
-
-impl MessageDeliveries {
-    /// In place of a payload's number: the message itself.
-    pub const WHOLE: u32 = u32::MAX;
-
-    fn push(&mut self, slots: &[Slot], number: u32) {
-        self.slots.extend_from_slice(slots);
-        self.numbers.resize(self.slots.len(), number);
-    }
-
-    pub(super) fn push_subscribers(&mut self, book: &SubscribersByQuery, query: u32, number: u32) {
-        match book.subscribers(query) {
-            Subscribers::Sole(slot) => self.push(&[slot], number),
-            Subscribers::Several(slots) => self.push(slots, number),
-        }
-    }
-
-    fn fail(&mut self, slots: &[Slot], error: &ExtractError) {
-        self.failures.extend(slots.iter().map(|&slot| (slot, error.clone())));
-    }
-
-    fn fail_all(&mut self, error: &ExtractError) {
-        let slots = std::mem::take(&mut self.slots);
-        self.numbers.clear();
-        self.fail(&slots, error);
-    }
-
-    /// Turn the deliveries of results that are too large into failures.
-    fn refuse(&mut self, too_large: &[u32], bytes_max: usize) {
-        if too_large.is_empty() {
-            return;
-        }
-        let all = std::mem::take(&mut self.slots).into_iter().zip(std::mem::take(&mut self.numbers));
-        for (slot, number) in all {
-            if too_large.binary_search(&number).is_ok() {
-                self.failures.push((slot, ExtractError::TooLarge { bytes_max }));
-            } else {
-                self.slots.push(slot);
-                self.numbers.push(number);
-            }
-        }
-    }
-}
 
 /// A node that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +54,7 @@ impl Engine {
     /// # Errors
     /// As for [`Self::run`].
     pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
-        self.run_wanting(matcher, source, RecordOptions::ALL, true)
+        self.run_recording(matcher, source, RecordOptions::ALL, true)
     }
 
     /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
@@ -168,7 +98,7 @@ impl Engine {
 
     /// Does any query rewrite? If none does, all that match get the message itself, and nothing need be delivered.
     pub fn has_rewriting(&self) -> bool {
-        self.needing.2 > 0
+        self.needs.has_rewriting()
     }
 
     /// Match a message of which [`Self::deliver`] is to be asked.
@@ -177,7 +107,7 @@ impl Engine {
     /// As for [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         if self.has_rewriting() {
-            self.run_wanting(matcher, source, RecordOptions::ALL, self.unshared_results)
+            self.run_recording(matcher, source, RecordOptions::ALL, self.unshared_results)
         } else {
             self.run(matcher, source)
         }
@@ -357,28 +287,14 @@ impl Engine {
         if let EvaluationSource::Expr(expr) = self.evaluated(query) {
             return Some(expr.clone());
         }
-        let parsed = &mut matcher.parsed;
-        if parsed.valid_for != (self.identity, self.version()) {
-            *parsed = ParsedQueries {
-                vocabulary: self.vocabulary.clone(),
-                expressions: FxHashMap::default(),
-                valid_for: (self.identity, self.version()),
-            };
-        }
-        if let Some(expr) = parsed.expressions.get(&query) {
-            return Some(expr.clone());
-        }
-        let text = self.text_of(query);
-        let context = self.context_of(query);
-        let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
-        // Every name is known already, so this adds none and the numbers agree.
-        let Ok(Query::XPath(expr)) = query::parse(&text, &options, &mut parsed.vocabulary) else { return None };
-        let expr = Arc::new(normal::normalise(expr));
-        if parsed.expressions.len() >= KEPT_MAX {
-            parsed.expressions.clear();
-        }
-        parsed.expressions.insert(query, expr.clone());
-        Some(expr)
+        matcher.parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
+            let QueryContext { namespaces, dialect } = self.context_of(query);
+            let options = ParseOptions { namespaces, dialect: *dialect, limits: &self.limits };
+            match query::parse(&self.text_of(query), &options, vocabulary) {
+                Ok(Query::XPath(expr)) => Some(normal::normalise(expr)),
+                _ => None,
+            }
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard};
 
-use super::node_selection::MessageDeliveries;
+use super::deliveries::MessageDeliveries;
 use super::slot_order::{SPARSE, put_in_order, with_in_order};
 use super::subscribers::{Subscribers, SubscribersByQuery};
 use super::subscription_table::Slot;

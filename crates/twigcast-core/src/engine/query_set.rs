@@ -1,6 +1,6 @@
 //! Sets of query numbers.
 
-use crate::simd::SimdKernels;
+use crate::simd::Kernel;
 
 /// Words of a set that are looked at together.
 const SPAN: usize = 64;
@@ -173,7 +173,7 @@ impl QuerySet {
 
     /// Append the members, ascending.
     pub(super) fn append_to(&self, members: &mut Vec<u32>) {
-        (SimdKernels::chosen().append_members)(&self.words, members);
+        (APPEND_MEMBERS.get())(&self.words, members);
     }
 
     /// Append the members, ascending: of each word, those that `admitted` leaves.
@@ -192,12 +192,21 @@ impl QuerySet {
     }
 }
 
-/// See [`append_members`].
-pub(crate) type AppendMembersFn = fn(&[u64], &mut Vec<u32>);
+/// The SIMD kernel [`append_members`].
+type AppendMembersFn = fn(&[u64], &mut Vec<u32>);
+
+static APPEND_MEMBERS: Kernel<AppendMembersFn> = Kernel::new(|words, members| append_members(words, members));
+
+/// Makes the kernel count bits and go from bit to bit in one instruction.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(crate) fn use_avx2() {
+    APPEND_MEMBERS.choose(|words, members| append_members(words, members));
+}
 
 /// Appends the members of a set, ascending.
 #[inline(always)]
-pub(crate) fn append_members(words: &[u64], members: &mut Vec<u32>) {
+fn append_members(words: &[u64], members: &mut Vec<u32>) {
     append_admitted(words, members, |_, word| word);
 }
 

@@ -52,7 +52,7 @@ impl Engine {
             return Err(AddError::DuplicateKey);
         }
         // Also a query that is refused may have brought names.
-        self.renew_if_due();
+        self.collect_vocabulary_if_due();
         let context = self.registry.intern_context(context);
         let query = self.query_for(text, context).map_err(AddError::Query)?;
         let warning = self.compiled.warning(query);
@@ -197,7 +197,7 @@ impl Engine {
         let Some(registrations) = self.compiled.registrations(query) else { return };
         let needs = self.compiled.needs(query);
         let is_loose = registrations.as_slice().iter().all(|&registration| self.population.is_loose(registration));
-        self.count_needs(needs, false);
+        self.needs.subtract(needs);
         if self.warm.load(Ordering::Relaxed) && !is_loose {
             // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
             self.dead.push(query);
@@ -220,7 +220,7 @@ impl Engine {
     /// Merge what came and went into the bulk once it is an eighth of it: rarely enough that what matchers lose by it
     /// costs little a change.
     pub(super) fn compact_if_due(&mut self) {
-        self.renew_if_due();
+        self.collect_vocabulary_if_due();
         let due = COMPACTED_MIN + self.compiled.bound() / 8;
         if self.recent.len() > due || self.dead.len() > due {
             self.compact();

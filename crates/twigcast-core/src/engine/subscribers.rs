@@ -24,6 +24,8 @@ pub(super) struct SubscribersByQuery {
     pub(super) keys: CowTable<StringId, PAGE>,
     /// By slot: the query; [`NONE`] for a free slot.
     pub(super) queries: CowTable<u32, PAGE>,
+    /// By slot: the number of the registration that took the slot last. Registering a key again changes it.
+    pub(super) registrations: CowTable<u32, PAGE>,
     /// By query: its only subscription, marked [`SOLE`], or an index into `sharing`, or [`NONE`].
     pub(super) subscribed: CowTable<u32, PAGE>,
     /// The subscriptions of queries that several share.
@@ -72,6 +74,7 @@ impl SubscribersByQuery {
         self.texts.bytes()
             + self.keys.bytes()
             + self.queries.bytes()
+            + self.registrations.bytes()
             + self.subscribed.bytes()
             + self.sharing.bytes()
             + shared.map(|slots| slots.capacity() * size_of::<Slot>() + 56).sum::<usize>()

@@ -119,6 +119,8 @@ pub(super) struct SubscriptionTable {
     reuses_slots: bool,
     /// How often a slot was given to another key.
     reused: u64,
+    /// How often a subscription was registered, modulo 2^32.
+    registrations: u32,
     count: usize,
     by_key: HashTable<Slot>,
     queries: Chunked<QueryEntry>,
@@ -268,6 +270,7 @@ impl SubscriptionTable {
     /// Subscribe to a query under a key of this hash that is not taken.
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
         let free = self.free_slot.filter(|_| self.reuses_slots);
+        self.registrations = self.registrations.wrapping_add(1);
         let book = Arc::make_mut(&mut self.subscribers);
         let text = self.key_space.put(&mut book.texts, key);
         let slot = match free {
@@ -278,10 +281,12 @@ impl SubscriptionTable {
                 self.reused += 1;
                 book.keys.set(slot, text);
                 book.queries.set(slot, query);
+                book.registrations.set(slot, self.registrations);
                 slot
             }
             None => {
                 book.queries.push(query);
+                book.registrations.push(self.registrations);
                 book.keys.push(text)
             }
         };

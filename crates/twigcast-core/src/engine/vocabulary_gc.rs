@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::compiled::CompiledQueries;
+use super::needs::NeedCounts;
 use super::query_index::{QueryIndex, Segment};
 use super::{Engine, NEXT_IDENTITY};
 use crate::automaton::nfa::AcceptItem;
@@ -29,7 +30,7 @@ struct RebuiltQueries {
     compiled: CompiledQueries,
     families: Vec<FamilyRef>,
     classes: QueryCatalog,
-    needing: (usize, usize, usize),
+    needs: NeedCounts,
 }
 
 impl RebuiltQueries {
@@ -41,14 +42,14 @@ impl RebuiltQueries {
             compiled: CompiledQueries::default(),
             families: Vec::new(),
             classes: QueryCatalog::default(),
-            needing: (0, 0, 0),
+            needs: NeedCounts::default(),
         }
     }
 }
 
 impl Engine {
     /// Let names go if there are many that nobody mentions.
-    pub(super) fn renew_if_due(&mut self) {
+    pub(super) fn collect_vocabulary_if_due(&mut self) {
         if self.vocabulary.name_count() > self.names_in_use * 4 + SPARE_NAMES {
             self.renew();
         }
@@ -73,7 +74,7 @@ impl Engine {
     }
 
     fn exchange(&mut self, rebuilt: RebuiltQueries) -> RebuiltQueries {
-        let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needing } = rebuilt;
+        let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needs } = rebuilt;
         RebuiltQueries {
             vocabulary: std::mem::replace(&mut self.vocabulary, vocabulary),
             population: std::mem::replace(&mut self.population, population),
@@ -81,7 +82,7 @@ impl Engine {
             compiled: std::mem::replace(&mut self.compiled, compiled),
             families: std::mem::replace(&mut self.families, families),
             classes: std::mem::replace(&mut self.classes, classes),
-            needing: std::mem::replace(&mut self.needing, needing),
+            needs: std::mem::replace(&mut self.needs, needs),
         }
     }
 

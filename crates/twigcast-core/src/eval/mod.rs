@@ -458,7 +458,7 @@ fn bare(path: &Path) -> Option<BarePath<'_>> {
         return None;
     }
     match &path.start {
-        PathStart::Variable(id) => Some(BarePath::Variable(id.0 as usize)),
+        PathStart::Variable(id) => Some(BarePath::Variable(id.index())),
         PathStart::Filter { primary, predicates } if predicates.is_empty() => Some(BarePath::Expression(primary)),
         _ => None,
     }

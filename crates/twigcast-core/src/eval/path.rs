@@ -165,7 +165,7 @@ impl<'a> Evaluator<'a> {
         match &path.start {
             PathStart::Root => Ok(vec![NodeRef::Node(0)]),
             PathStart::Context => Ok(vec![context.node]),
-            PathStart::Variable(id) => match &self.variables[id.0 as usize] {
+            PathStart::Variable(id) => match &self.variables[id.index()] {
                 Value::Nodes(nodes) => Ok(nodes.clone()),
                 Value::Boolean(_) | Value::Number(_) | Value::String(_) => Err(EvalError::NotANodeSet),
             },

@@ -67,7 +67,7 @@ fn is_costly(predicate: &Expr) -> bool {
 impl<'a> Evaluator<'a> {
     /// The type of an expression; that of a variable is the type of its value.
     pub(super) fn type_of(&self, expr: &Expr) -> ExprType {
-        expr.type_by(&|variable| match self.variables[variable.0 as usize] {
+        expr.type_by(&|variable| match self.variables[variable.index()] {
             Value::Boolean(_) => ExprType::Boolean,
             Value::Number(_) => ExprType::Number,
             Value::String(_) => ExprType::String,

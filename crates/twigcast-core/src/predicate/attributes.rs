@@ -42,7 +42,7 @@ pub(super) enum AttributeValue<'a> {
 impl AttributeAtoms {
     #[inline]
     fn tests(&self, name: Name) -> Option<&AttributeTests> {
-        let mut at = *self.by_local.get(name.local.0 as usize)?;
+        let mut at = *self.by_local.get(name.local.index())?;
         loop {
             let asked = self.tests.get(at as usize)?;
             if asked.name == name {
@@ -53,7 +53,7 @@ impl AttributeAtoms {
     }
 
     fn tests_mut(&mut self, name: Name) -> &mut AttributeTests {
-        let local = name.local.0 as usize;
+        let local = name.local.index();
         if self.by_local.len() <= local {
             self.by_local.resize(local + 1, END);
         }

@@ -8,6 +8,7 @@ use super::functions::ExprType;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
 pub use super::functions::Function;
+pub use crate::ids::VariableId;
 
 /// An XPath 1.0 expression (W3C Recommendation of 16 November 1999, section 3).
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +84,7 @@ impl Expr {
     /// Returns the static type. `variable_types` gives the types of the variables by number; one that it does not list
     /// is a node-set.
     pub fn static_type(&self, variable_types: &[ExprType]) -> ExprType {
-        self.type_by(&|variable| variable_types.get(variable.0 as usize).copied().unwrap_or(ExprType::NodeSet))
+        self.type_by(&|variable| variable_types.get(variable.index()).copied().unwrap_or(ExprType::NodeSet))
     }
 
     /// Returns the type, if `variable_type` gives those of variables.
@@ -132,10 +133,6 @@ pub enum PathStart {
         predicates: Vec<Expr>,
     },
 }
-
-/// Number of a variable within its For-Where-Return query, in order of declaration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct VariableId(pub u32);
 
 /// One step of a location path.
 #[derive(Clone, Debug, PartialEq)]

@@ -108,7 +108,7 @@ impl<'a> Printer<'a> {
 
     /// The name of a variable, without `$`.
     pub fn variable_name(&self, id: VariableId) -> &str {
-        self.variables.get(id.0 as usize).map_or("variable", |name| name)
+        self.variables.get(id.index()).map_or("variable", |name| name)
     }
 
     /// Writes an expression, in parentheses if it binds more loosely than `least`.

@@ -253,7 +253,7 @@ impl<'a> Parser<'a, '_> {
     }
 
     fn declare(&mut self, name: &'a str, value_type: ExprType, attributes: bool) -> VariableId {
-        let id = VariableId(u32::try_from(self.declared_variables.len()).unwrap_or(u32::MAX));
+        let id = VariableId::new(self.declared_variables.len());
         self.declared_variables.push(Variable { name: name.into(), value_type });
         self.variable_types.push(value_type);
         self.variables.push((name, id));

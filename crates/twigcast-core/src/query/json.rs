@@ -133,8 +133,8 @@ impl QueryToJson<'_> {
     }
 
     fn variable(&self, id: VariableId) -> [(&'static str, Json); 2] {
-        let name = self.variables.get(id.0 as usize).map_or("", |variable| &variable.name);
-        [("name", name.into()), ("id", id.0.into())]
+        let name = self.variables.get(id.index()).map_or("", |variable| &variable.name);
+        [("name", name.into()), ("id", id.as_u32().into())]
     }
 
     // For-Where-Return ------------------------------------------------------------------------------------------------

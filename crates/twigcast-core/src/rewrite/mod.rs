@@ -21,7 +21,8 @@ use std::fmt;
 
 use crate::eval::EvalError;
 
-pub(crate) use batch::AssembleFn;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use batch::use_avx2;
 pub use batch::{PreparedResults, ResultIds};
 pub use interpreter::Interpreter;
 pub use output::{Payloads, Sink};

@@ -192,7 +192,7 @@ fn add_run(
         return Ok(());
     }
     let context = context.ok_or(SnapshotError::Damaged("a subscription refers to no context"))?;
-    let refused = engine.add_many(run, context, false).into_iter().next();
+    let refused = engine.add_many(run, context, false).refused.into_iter().next();
     if let Some((index, error)) = refused {
         return Err(SnapshotError::Refused { key: run[index].0.to_owned(), error });
     }

@@ -143,9 +143,9 @@ fn spell_step(step: &Step, out: &mut Vec<u8>) {
     out.push(step.axis as u8);
     let (mark, namespace, local) = match step.test {
         NodeTest::Name(NameTest::Any) => (b'*', 0, 0),
-        NodeTest::Name(NameTest::Name(name)) => (b'n', name.namespace.0, name.local.0),
-        NodeTest::Name(NameTest::Namespace(namespace)) => (b'p', namespace.0, 0),
-        NodeTest::Name(NameTest::Local(local)) => (b'l', 0, local.0),
+        NodeTest::Name(NameTest::Name(name)) => (b'n', name.namespace.as_u32(), name.local.as_u32()),
+        NodeTest::Name(NameTest::Namespace(namespace)) => (b'p', namespace.as_u32(), 0),
+        NodeTest::Name(NameTest::Local(local)) => (b'l', 0, local.as_u32()),
         _ => (b'.', 0, 0),
     };
     out.push(mark);

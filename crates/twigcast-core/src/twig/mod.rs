@@ -25,7 +25,7 @@ pub struct NameMask(pub u128);
 impl NameMask {
     /// The mask of one name.
     pub fn of(name: Name) -> Self {
-        Self(1 << (name.local.0.wrapping_mul(31).wrapping_add(name.namespace.0) & 127))
+        Self(1 << (name.local.as_u32().wrapping_mul(31).wrapping_add(name.namespace.as_u32()) & 127))
     }
 
     /// Is every member of `self` in `other`, as far as the masks tell?

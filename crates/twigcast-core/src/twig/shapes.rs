@@ -108,7 +108,7 @@ impl Shapes {
 
     #[inline]
     fn intern(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
-        match self.leaves.get(name.local.0 as usize) {
+        match self.leaves.get(name.local.index()) {
             Some(&(namespace, leaf)) if children.is_empty() && leaf != NO_SHAPE && namespace == name.namespace => leaf,
             _ => self.find_or_insert(name, children),
         }
@@ -116,7 +116,7 @@ impl Shapes {
 
     fn find_or_insert(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
         let Name { namespace, local } = name;
-        let hash = self.hashing.of(u64::from(namespace.0) << 32 | u64::from(local.0), 0, children);
+        let hash = self.hashing.of(u64::from(namespace.as_u32()) << 32 | u64::from(local.as_u32()), 0, children);
         let existing = self
             .index
             .with_hash(hash)
@@ -141,7 +141,7 @@ impl Shapes {
         below.insert(direct);
         self.masks.push((direct, below));
         self.shapes.push(Shape { name, start, end: self.children.len() as u32 });
-        let local = name.local.0 as usize;
+        let local = name.local.index();
         if children.is_empty() {
             if self.leaves.len() <= local {
                 self.leaves.resize(local + 1, (NamespaceId::NONE, NO_SHAPE));

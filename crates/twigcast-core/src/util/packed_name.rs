@@ -8,7 +8,7 @@ use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
-use crate::vocabulary::LocalId;
+use crate::ids::LocalId;
 
 /// Bytes of a word.
 const WORD: usize = 8;
@@ -130,7 +130,7 @@ impl LocalNames {
 
     /// The name behind an id.
     pub fn name(&self, id: LocalId) -> &str {
-        &self.names[id.0 as usize]
+        &self.names[id.index()]
     }
 
     /// The id of a name, of which the key is known; [`LocalId::UNKNOWN`] if it is not here.
@@ -144,7 +144,7 @@ impl LocalNames {
                 return LocalId::UNKNOWN;
             }
             if self.keys[id as usize] == key && (!key.is_cut() || self.names[id as usize].as_bytes() == name) {
-                return LocalId(id);
+                return LocalId::from_u32(id);
             }
             slot = (slot + 1) & mask;
         }
@@ -166,7 +166,7 @@ impl LocalNames {
         } else {
             self.insert_id(id);
         }
-        LocalId(id)
+        LocalId::from_u32(id)
     }
 
     /// Put an id where it is looked for.
@@ -230,7 +230,7 @@ mod tests {
         let mask = table.slots.len() - 1;
         let taken = (0..).zip(&table.slots).filter(|&(_, &id)| id != 0);
         let probes = taken.map(|(slot, &id): (usize, _)| {
-            let first = table.keys[id as usize].hash_of(table.name(LocalId(id)).as_bytes());
+            let first = table.keys[id as usize].hash_of(table.name(LocalId::from_u32(id)).as_bytes());
             slot.wrapping_sub(first) & mask
         });
         // At most a quarter of the slots are taken: a sixth of a look too many is what is to be expected.

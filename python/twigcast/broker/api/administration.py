@@ -48,7 +48,7 @@ async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
         messages=result.messages,
         rejected=result.rejected,
         subscriptions=result.subscriptions,
-        subscribers=result.queues,
+        subscribers=result.lanes,
         pending=result.pending,
         dead_letters=result.dead_letters,
         bytes=result.bytes,

@@ -18,12 +18,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from twigcast import _core
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
 from twigcast.broker.options import HubOptions
 from twigcast.broker.store.interface import Pause, Store
-from twigcast.errors import QueryError, QueryLimitExceeded
+from twigcast.engine.external import check_query
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon
 
@@ -52,18 +51,12 @@ class SaxonExecutor:
         self.thread = ThreadPoolExecutor(1, "twigcast-xquery")
 
     def check(self, query: str, namespaces: Mapping[str, str]) -> None:
-        """Check a query; blocks.
+        """Checks a query; blocks.
 
         Raises:
             QueryError: Neither the engine nor Saxon takes it.
         """
-        try:
-            _core.check(query, namespaces, "xpath")
-        except QueryLimitExceeded:
-            raise
-        except QueryError:
-            self._started().check(query, namespaces)
-            _core.check(query, namespaces, "xquery")
+        check_query(query, namespaces, "xquery", self._started)
 
     def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes) -> Reply:
         """Evaluate a query on a message; blocks. Whatever goes wrong is told in the reply."""
@@ -111,7 +104,7 @@ class ExternalQueryRunner:
         """The sequence number that it looks at next."""
         self.reported_at = time.monotonic()
         self.pauses = list(pauses)
-        self._population = TenantPopulation(options.limits, evaluations.evaluate)
+        self._population = TenantPopulation(options.limits, evaluations)
         self._population.register(self.member)
         self.deliveries: list[NewDelivery] = []
         """What the last step found."""

@@ -14,18 +14,17 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from twigcast._core import NameDictionary
+from twigcast._core import NameDictionary, NumberBuffer
 from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.model import StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.engine.external import Evaluate, integers, match_batch
-from twigcast.errors import QueryError, QueryLimitExceeded, RejectedMessage, TwigcastError, UndecidedSubscription
+from twigcast.engine.external import Evaluator
+from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
+from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
-from twigcast.reading.conversion import to_utf8
 from twigcast.registration import Dialect
 from twigcast.registration import Subscription as Query
-from twigcast.subscriptions import SubscriptionSet
 
 _LOADED_AT_ONCE: Final = 20_000
 
@@ -76,12 +75,11 @@ class TenantPopulation:
 
     Args:
         limits: Of messages and queries.
-        evaluate: Asks Saxon, where queries were let in for it.
+        evaluator: Evaluates external queries, if any are registered.
     """
 
-    def __init__(self, limits: Limits, evaluate: Evaluate | None = None) -> None:
-        self.engine = SubscriptionSet(limits=limits)
-        self._evaluate = evaluate
+    def __init__(self, limits: Limits, evaluator: Evaluator | None = None) -> None:
+        self.session = EngineSession.empty(limits, evaluator)
         self.followers: dict[int, RegisteredSubscription] = {}
         """Those in XQuery, which look at stored messages by themselves: see
         :mod:`~twigcast.broker.hub.external_queries`."""
@@ -99,7 +97,7 @@ class TenantPopulation:
         """Those that are for one source only, by slot."""
 
     def __len__(self) -> int:
-        return len(self.engine) + len(self.dormant) + len(self.followers)
+        return len(self.session.engine) + len(self.dormant) + len(self.followers)
 
     def holds(self, subscription_id: int) -> bool:
         """Whether there is such a subscription."""
@@ -107,14 +105,15 @@ class TenantPopulation:
 
     def active(self, subscription_id: int) -> bool:
         """Whether it takes part."""
-        return subscription_id in self.followers or str(subscription_id) in self.engine
+        return subscription_id in self.followers or str(subscription_id) in self.session.engine
 
     def add(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
         """Let subscriptions take part, or give those that do another query; index and error of those refused."""
         followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
         if followers:
             return self._add_followers(followers) + self._add_others(members, followers)
-        refused = [(r.index, r.error) for r in self.engine.add_many((m.as_query() for m in members), replace=True)]
+        report = self.session.add_many((m.as_query() for m in members), {}, "xpath", replace=True)
+        refused = [(r.index, r.error) for r in report.refused]
         bad = {index for index, _ in refused}
         good = [m for index, m in enumerate(members) if index not in bad] if bad else members
         self._index_members(good)
@@ -126,7 +125,7 @@ class TenantPopulation:
             return [(index, Invalid(reason)) for index in members]
         refused: list[tuple[int, TwigcastError]] = []
         # By the limits as they are now, as the engine does with all others: each follower has an engine of its own.
-        trial = TenantPopulation(self.engine.limits)
+        trial = TenantPopulation(self.session.limits)
         for index, member in members.items():
             try:
                 trial.register(member)
@@ -148,17 +147,10 @@ class TenantPopulation:
         Raises:
             QueryError: The engine refuses it.
         """
-        arguments = str(member.id), member.query, dict(member.namespaces)
-        try:
-            self.engine.engine.add(*arguments, "xpath", True)
-        except QueryLimitExceeded:
-            raise
-        except QueryError:
-            # It is for Saxon.
-            self.engine.engine.add(*arguments, "xquery", True)
+        self.session.add(str(member.id), member.query, member.namespaces, "xquery", replace=True, is_checked=True)
 
     def _index_members(self, members: Sequence[RegisteredSubscription]) -> None:
-        slots = self.engine.engine.slots_of([str(m.id) for m in members])
+        slots = self.session.engine.slots_of([str(m.id) for m in members])
         if self.sources or any(m.source is not None for m in members):
             for slot, member in zip(slots, members, strict=True):
                 assert slot is not None, "it was added just now"
@@ -195,19 +187,18 @@ class TenantPopulation:
         aside = self.dormant.get(subscription_id) or self.followers.get(subscription_id)
         if aside is not None:
             return aside
-        result = self.engine.engine.query(str(subscription_id))
-        (slot,) = self.engine.engine.slots_of([str(subscription_id)])
-        if result is None or slot is None:
+        stored = self.session.engine.query(str(subscription_id))
+        (slot,) = self.session.engine.slots_of([str(subscription_id)])
+        if stored is None or slot is None:
             return None
-        query, namespaces, dialect = result
         return RegisteredSubscription(
             subscription_id,
             tenant_id,
             self.queues[slot],
             self.keys[slot],
-            query,
-            namespaces,
-            "legacy" if dialect == "legacy" else "xpath",
+            stored.query,
+            stored.namespaces,
+            "legacy" if stored.dialect == "legacy" else "xpath",
             bool(self.pushed[slot]),
             self.sources.get(slot),
         )
@@ -216,7 +207,7 @@ class TenantPopulation:
         """Forget a subscription."""
         self.dormant.pop(subscription_id, None)
         self.followers.pop(subscription_id, None)
-        self.engine.discard(str(subscription_id))
+        self.session.discard(str(subscription_id))
 
     def of_queue(self, queue_id: int) -> list[int]:
         """The subscriptions of a queue that take part. Looks at all: for what happens rarely."""
@@ -232,56 +223,42 @@ class TenantPopulation:
         Raises:
             RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
         """
-        matched, undecided = self.engine.engine.match_stream(stream, dictionary)
-        return bool(matched or undecided)
+        answer = self.session.engine.match_stream(stream, dictionary)
+        return bool(len(answer) or answer.undecided)
 
     def match(self, bodies: Sequence[bytes]) -> list[MatchOutcome]:
         """What each message is for the subscriptions that take part, payloads included."""
-        outcomes, to_convert = self._match(bodies)
-        if to_convert:
-            self._match_converted(bodies, to_convert, outcomes)
+        outcomes = [MatchOutcome()] * len(bodies)
+        for part in self.session.match_batch(MessageBuffers.of(bodies), deliver=True, naming="slots"):
+            for row, outcome in zip(part.rows, _outcomes(part), strict=True):
+                outcomes[row] = outcome
         return outcomes
 
-    def _match(self, bodies: Sequence[bytes]) -> tuple[list[MatchOutcome], list[int]]:
-        offsets = array("q", [0])
-        end = 0
-        for body in bodies:
-            end += len(body)
-            offsets.append(end)
-        engine, data = self.engine.engine, b"".join(bodies)
-        result = match_batch(
-            engine, offsets.tobytes(), data, len(bodies), deliver=True, nodes=False, threads=1, evaluate=self._evaluate
-        )
-        ends, slots = integers("i", result.key_offsets), integers("i", result.slots)
-        numbers = integers("i", result.payload_numbers)
-        payloads = memoryview(result.payloads)
-        different = [bytes(payloads[first:last]) for first, last in pairwise(integers("q", result.payload_offsets))]
-        outcomes = []
-        for start, end in pairwise(ends):
-            mine: list[bytes | None] | None = None
-            if different and any(number >= 0 for number in numbers[start:end]):
-                mine = [different[number] if number >= 0 else None for number in numbers[start:end]]
-            outcomes.append(MatchOutcome(slots[start:end], mine))
-        for row, error in result.errors:
-            assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"
-            outcomes[row] = MatchOutcome(error=error)
-        for row, failure in result.failures:
-            assert isinstance(failure, UndecidedSubscription), "nothing else fails for one subscription"
-            outcomes[row] = replace(outcomes[row], undecided=(*outcomes[row].undecided, failure))
-        return outcomes, result.needs_conversion
 
-    def _match_converted(self, bodies: Sequence[bytes], rows: Sequence[int], outcomes: list[MatchOutcome]) -> None:
-        """Match what the engine does not read by itself: declared entities and the like."""
-        converted: list[tuple[int, bytes]] = []
-        for row in rows:
-            try:
-                converted.append((row, to_utf8(bodies[row], self.engine.limits.message_bytes_max)))
-            except RejectedMessage as error:
-                outcomes[row] = MatchOutcome(error=error)
-        if converted:
-            answers, _ = self._match([body for _, body in converted])
-            for (row, _), outcome in zip(converted, answers, strict=True):
-                outcomes[row] = outcome
+def _outcomes(part: BatchPart) -> list[MatchOutcome]:
+    """Returns what the engine says of each message of a part."""
+    result = part.result
+    ends, slots = _int32(result.match_offsets), _int32(result.matches)
+    indices, payloads = _int32(result.payload_indices), memoryview(result.payloads)
+    payload_ends = memoryview(result.payload_offsets).cast("q").tolist()
+    different = [bytes(payloads[first:last]) for first, last in pairwise(payload_ends)]
+    outcomes = []
+    for start, end in pairwise(ends):
+        mine: list[bytes | None] | None = None
+        if different and any(index >= 0 for index in indices[start:end]):
+            mine = [different[index] if index >= 0 else None for index in indices[start:end]]
+        outcomes.append(MatchOutcome(slots[start:end], mine))
+    for row, error in part.errors:
+        assert isinstance(error, RejectedMessage), "the engine rejects messages with nothing else"
+        outcomes[row] = MatchOutcome(error=error)
+    for row, failure in result.failures:
+        assert isinstance(failure, UndecidedSubscription), "nothing else fails for one subscription"
+        outcomes[row] = replace(outcomes[row], undecided=(*outcomes[row].undecided, failure))
+    return outcomes
+
+
+def _int32(numbers: NumberBuffer) -> list[int]:
+    return memoryview(numbers).cast("i").tolist()
 
 
 class BrokerPopulation:

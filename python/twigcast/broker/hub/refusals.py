@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twigcast import _core
 from twigcast.broker.errors import Invalid
 from twigcast.broker.hub.external_queries import SaxonExecutor
 from twigcast.broker.model import NewQuery, NewSubscription
 from twigcast.broker.options import refused_dialect
+from twigcast.engine.external import check_query
 from twigcast.errors import InvalidKey, TwigcastError
 from twigcast.reading.text import NO_CHARACTER, half_pair
-from twigcast.registration import no_query
+from twigcast.registration import DIALECTS, no_query
 
 
 def refused_subscriptions(new: Sequence[NewSubscription], evaluations: SaxonExecutor) -> list[Exception | None]:
@@ -42,7 +42,7 @@ def refused(
         if dialect == "xquery":
             evaluations.check(query, namespaces)
         else:
-            _core.check(query, namespaces, dialect)
+            check_query(query, namespaces, DIALECTS[dialect])
     except TwigcastError as error:
         return error
     return None

@@ -22,7 +22,7 @@ from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
 from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
 from twigcast.broker.model import Accepted, StoredMessage, Submission
 from twigcast.broker.store.interface import Origin
-from twigcast.errors import MalformedMessage, RejectedMessage
+from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
 from twigcast.overlay.onyx.content.projection import Projection, covers, part_of
 from twigcast.overlay.onyx.content.projection_text import read_part
 from twigcast.overlay.onyx.messages import OverlayMessage
@@ -340,8 +340,10 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
     part = read_part(reduced)
 
     def suffices(number: int) -> bool:
-        query = population.engine[str(number)]
-        taken = _part(query.query, tuple(query.namespaces.items()), query.dialect or "xpath")
+        query = population.session.engine.query(str(number))
+        if query is None:
+            raise UnknownKey(str(number))
+        taken = _part(query.query, tuple(query.namespaces.items()), query.dialect)
         return part is not None and covers(part, taken)
 
     positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]

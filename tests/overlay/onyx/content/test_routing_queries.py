@@ -45,6 +45,7 @@ def texts(query: RoutingQuery) -> set[frozenset[str]]:
     return {frozenset(path.text for path in disjunct.paths) for disjunct in query}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [Budget(), Budget(alternatives_max=2, paths_max=1, depth_max=6)])
 def test_no_message_is_lost(budget: Budget) -> None:
     kept = dropped = 0

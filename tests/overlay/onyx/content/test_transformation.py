@@ -113,7 +113,7 @@ def result(text: str, xml: bytes | None) -> bytes | None:
     if xml is None:
         return None
     subscriptions = SubscriptionSet(namespaces=NAMESPACES)
-    refused = subscriptions.add_many([("q", text)])
+    refused = subscriptions.add_many([("q", text)]).refused
     assert not refused, refused[0].error
     deliveries = list(subscriptions.deliver(xml))
     return canonical(deliveries[0].payload) if deliveries else None

@@ -24,6 +24,8 @@ from twigcast.overlay.onyx.messages import PROTOCOL, StoredReport
 from twigcast.overlay.onyx.network.greeting import Ready
 from twigcast.overlay.onyx.network.tls import Target
 
+pytestmark = pytest.mark.slow
+
 REGISTRY = ["overlay_registry=north,middle,south"]
 
 

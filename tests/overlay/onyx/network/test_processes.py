@@ -21,6 +21,8 @@ from tests.overlay.onyx.network.network_fakes import certificates
 from tests.overlay.onyx.network.processes import PATIENCE, BrokerProcess, Proxy, running, wait
 from tests.services.postgresql import PostgresqlServer
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("north", "middle", "south")
 
 

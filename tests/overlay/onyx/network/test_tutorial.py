@@ -17,6 +17,8 @@ import pytest
 from tests.overlay.onyx.network.processes import free_ports
 from tests.test_docs import FENCE, OPTIONS, Command, commands
 
+pytestmark = pytest.mark.slow
+
 END = "--- the command has ended ---"
 
 

@@ -52,7 +52,7 @@ def draw_batch(rng: random.Random) -> bytes:
 @lru_cache(maxsize=64)
 def engine(query: str) -> SubscriptionSet:
     result = SubscriptionSet()
-    assert not result.add_many([("q", query)])
+    result.add_many([("q", query)]).raise_if_refused()
     return result
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from tests.lab.overlays.many_seeds import failures
 from tests.overlay.onyx.protocol.histories import run_history
 
@@ -14,6 +16,7 @@ SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "2000"))
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_whatever_happens() -> None:
     # In fresh processes: a forked one would inherit what other tests have left of gRPC, whose finalizer waits for a
     # thread that only the parent has.

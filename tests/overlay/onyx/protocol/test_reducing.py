@@ -32,6 +32,7 @@ SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 HISTORIES = int(os.environ.get("TWIGCAST_HISTORIES", "2000")) // 16
 
 
+@pytest.mark.slow
 def test_every_result_is_that_of_one_broker_whatever_happens() -> None:
     assert not failures(run_reducing_history, range(SEED, SEED + HISTORIES))
 

@@ -18,7 +18,7 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
         name=words,
         where=st.just("") | names,
         url=st.just("") | st.text(max_size=20),
-        place=st.tuples(numbers, numbers),
+        location=st.tuples(numbers, numbers),
         capacity=st.floats(0, 1e12),
         holders=st.lists(words, max_size=3).map(tuple),
     )

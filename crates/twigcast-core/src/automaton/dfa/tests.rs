@@ -15,7 +15,7 @@ impl Random {
     }
 
     fn name(&mut self, names: u32) -> Name {
-        Name { namespace: NamespaceId(self.below(2) * 3), local: LocalId(1 + self.below(names)) }
+        Name { namespace: NamespaceId::from_u32(self.below(2) * 3), local: LocalId::from_u32(1 + self.below(names)) }
     }
 
     fn path(&mut self, names: u32) -> Vec<LinearStep> {
@@ -124,7 +124,7 @@ fn recursion_makes_few_states() {
     dfa.prepare(&nfa, &NoKeys);
     let mut id = START;
     for depth in 0..3_000 {
-        let name = Name { namespace: NamespaceId::NONE, local: LocalId(1 + depth % 2) };
+        let name = Name { namespace: NamespaceId::NONE, local: LocalId::from_u32(1 + depth % 2) };
         id = dfa.next(&nfa, &NoKeys, id, name, usize::MAX).expect("no limit");
     }
     assert!(dfa.state_count() < 40, "{}", dfa.state_count());
@@ -133,7 +133,7 @@ fn recursion_makes_few_states() {
 #[test]
 fn a_full_cache_says_so() {
     let mut nfa = Nfa::new();
-    let name = |number| Name { namespace: NamespaceId::NONE, local: LocalId(number) };
+    let name = |number| Name { namespace: NamespaceId::NONE, local: LocalId::from_u32(number) };
     for number in 1..50 {
         let step = LinearStep { descendant: true, test: NameTest::Name(name(number)) };
         let state = nfa.state_of(&[step, LinearStep { descendant: false, ..step }]);

@@ -103,7 +103,7 @@ impl Transitions {
 
 #[inline]
 fn hash(from: DfaId, name: Name) -> usize {
-    let name = u64::from(name.namespace.0) << 40 ^ u64::from(name.local.0);
+    let name = u64::from(name.namespace.as_u32()) << 40 ^ u64::from(name.local.as_u32());
     let mixed = (u64::from(from) << 20 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize
 }
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn every_transition_is_found_again() {
-        let name = |number: u32| Name { namespace: NamespaceId(number % 3), local: LocalId(number) };
+        let name =
+            |number: u32| Name { namespace: NamespaceId::from_u32(number % 3), local: LocalId::from_u32(number) };
         let mut table = Transitions::default();
         assert_eq!(table.get(0, name(1)), None);
         for round in 0..2 {

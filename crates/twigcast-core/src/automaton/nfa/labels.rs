@@ -17,19 +17,19 @@ const ANY: u32 = u32::MAX;
 
 impl EdgeLabel {
     pub(super) fn name(name: Name) -> Self {
-        Self { namespace: name.namespace.0, local: name.local.0 }
+        Self { namespace: name.namespace.as_u32(), local: name.local.as_u32() }
     }
 
     pub(super) fn namespace(namespace: NamespaceId) -> Self {
-        Self { namespace: namespace.0, local: ANY }
+        Self { namespace: namespace.as_u32(), local: ANY }
     }
 
     pub(super) fn local(local: LocalId) -> Self {
-        Self { namespace: ANY, local: local.0 }
+        Self { namespace: ANY, local: local.as_u32() }
     }
 
     fn test(self) -> NameTest {
-        let (namespace, local) = (NamespaceId(self.namespace), LocalId(self.local));
+        let (namespace, local) = (NamespaceId::from_u32(self.namespace), LocalId::from_u32(self.local));
         match (self.namespace, self.local) {
             (_, ANY) => NameTest::Namespace(namespace),
             (ANY, _) => NameTest::Local(local),

@@ -8,7 +8,7 @@ fn step(descendant: bool, test: NameTest) -> LinearStep {
 }
 
 fn name(local: u32) -> Name {
-    Name { namespace: NamespaceId::NONE, local: LocalId(local) }
+    Name { namespace: NamespaceId::NONE, local: LocalId::from_u32(local) }
 }
 
 const A: u32 = 1;

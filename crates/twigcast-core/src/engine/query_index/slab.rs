@@ -1,71 +1,75 @@
 //! Tables with holes.
 
+use std::marker::PhantomData;
+
+use crate::ids::TableId;
 use crate::util::chunked::Chunked;
 
-/// A table with holes: entries keep their number while others come and go.
+/// A table with holes: entries keep their id while others come and go. The id of a removed entry is used again.
 #[derive(Clone, Debug)]
-pub struct Slab<T> {
+pub struct Slab<T, Id = u32> {
     entries: Chunked<Option<T>>,
     free: Vec<u32>,
+    id: PhantomData<Id>,
 }
 
-impl<T> Default for Slab<T> {
+impl<T, Id> Default for Slab<T, Id> {
     fn default() -> Self {
-        Self { entries: Chunked::default(), free: Vec::new() }
+        Self { entries: Chunked::default(), free: Vec::new(), id: PhantomData }
     }
 }
 
-impl<T> Slab<T> {
-    /// Add an entry; its number.
-    pub fn insert(&mut self, entry: T) -> u32 {
+impl<T, Id: TableId> Slab<T, Id> {
+    /// Adds an entry and returns its id.
+    pub fn insert(&mut self, entry: T) -> Id {
         match self.free.pop() {
-            Some(id) => {
-                self.entries[id as usize] = Some(entry);
-                id
+            Some(index) => {
+                self.entries[index as usize] = Some(entry);
+                Id::new(index as usize)
             }
             None => {
                 self.entries.push(Some(entry));
-                self.entries.len() as u32 - 1
+                Id::new(self.entries.len() - 1)
             }
         }
     }
 
-    /// Take an entry out.
-    pub fn remove(&mut self, id: u32) -> Option<T> {
-        let entry = self.entries.get_mut(id as usize)?.take();
+    /// Removes an entry and returns it, if there is one with this id.
+    pub fn remove(&mut self, id: Id) -> Option<T> {
+        let entry = self.entries.get_mut(id.index())?.take();
         if entry.is_some() {
-            self.free.push(id);
+            self.free.push(id.index() as u32);
         }
         entry
     }
 
-    /// Look at an entry.
+    /// Returns the entry with an id, if there is one.
     #[inline]
-    pub fn get(&self, id: u32) -> Option<&T> {
-        self.entries.get(id as usize)?.as_ref()
+    pub fn get(&self, id: Id) -> Option<&T> {
+        self.entries.get(id.index())?.as_ref()
     }
 
-    /// Change an entry.
-    pub fn get_mut(&mut self, id: u32) -> Option<&mut T> {
-        self.entries.get_mut(id as usize)?.as_mut()
+    /// Returns the entry with an id, to be changed.
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        self.entries.get_mut(id.index())?.as_mut()
     }
 
-    /// All places, in use or not, in the order of their numbers.
+    /// Returns all entries, and `None` for each hole, in the order of their ids.
     pub fn slots(&self) -> impl Iterator<Item = Option<&T>> {
         self.entries.iter().map(Option::as_ref)
     }
 
-    /// Bytes of the table itself.
+    /// Returns the size of the table itself in bytes.
     pub fn bytes(&self) -> usize {
         self.entries.bytes() + self.free.capacity() * size_of::<u32>()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 
-    /// No entry?
+    /// Returns `true` if the table has no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

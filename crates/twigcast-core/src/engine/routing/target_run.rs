@@ -1,123 +1,129 @@
-//! One message on its way to the targets of a routing table.
+//! Routing one message: which targets it reaches.
 //!
-//! Targets that are reached already are not looked for again: conjunctions that lead only to them are skipped, paths
-//! that lead only to such conjunctions count as decided, and where all targets are reached, matching ends.
+//! Targets that are reached are not looked for again: conjunctions that lead only to them are skipped, paths that lead
+//! only to such conjunctions count as decided, and matching ends when all targets are reached.
 
-use super::{ConjunctionId, ConjunctionIndex, RouteLabel, RouteLabelSet, RouteLabelSetId, TARGETS_MAX, Targets};
+use std::sync::atomic::Ordering;
+
+use super::conjunctions::{ConjunctionIndex, RouteLabel, RouteLabelSet};
+use crate::engine::Matcher;
 use crate::engine::decide::Decisions;
 use crate::engine::early_stop::{MatchObserver, ObserverNote};
 use crate::engine::query_set::QuerySet;
+use crate::error::MessageError;
+use crate::ids::{ConjunctionId, RouteLabelSetId};
+use crate::stream::dictionary::Dictionary;
 
-/// With more label sets than this, paths that lead nowhere any more are not told apart from others: that would cost more
-/// than it saves.
+/// Targets of one message, as bits.
+pub type Targets = u64;
+
+/// The number of targets that one call can tell apart.
+pub const TARGETS_MAX: u32 = Targets::BITS;
+
+/// With more label sets than this, paths that lead to no missing target are not told apart from others: that would cost
+/// more than it saves.
 const PRUNED_SETS_MAX: usize = 64;
-/// Elements after each of which it is asked whether all targets are reached; from then on, it is asked now and then.
-const LOOKED_AT_MAX: usize = 4;
-/// How often, as a mask.
-const LOOKED_AT_MASK: usize = 31;
+/// Up to this many elements, [`MatchObserver::has_enough`] is asked after each; from then on after some.
+const POLLED_EACH_MAX: usize = 4;
+/// After which elements it is asked then: those whose number has none of these bits.
+const POLL_MASK: usize = 31;
 
-/// Paths looked at in vain after which it is asked again which are of use.
-const IN_VAIN_MAX: usize = 32;
+/// After this many tested paths that reached no missing target, the paths that lead to none are found again.
+const FUTILE_PATHS_MAX: usize = 32;
 
-/// The bit of a label set. With very many of them, several share one.
+/// Returns the bit of a label set. With more than 64 sets, several share a bit.
 fn set_bit(set: usize) -> u64 {
     1 << (set & 63)
 }
 
-/// One message on its way to its targets.
-pub(super) struct TargetRun<'a> {
-    table: &'a ConjunctionIndex,
-    /// By label set: the targets that its labels stand for.
-    of_set: Vec<Targets>,
+/// The routing of one message: the targets that it has reached, and what may still reach others.
+struct TargetRun<'a> {
+    index: &'a ConjunctionIndex,
+    /// The targets that the labels of each label set stand for.
+    targets_of_set: Vec<Targets>,
     /// The label sets that stand for some missing target, as bits.
     useful_sets: u64,
     reached: Targets,
     /// Targets that some conjunction may still reach.
     missing: Targets,
-    /// Paths that hold, as far as looked at.
-    seen: QuerySet,
+    /// Paths that match, as far as they were observed.
+    matched: QuerySet,
     /// Paths that lead to no missing target.
     useless: QuerySet,
-    /// Paths looked at since the last that led to a missing target.
-    in_vain: usize,
-    /// Some path was told of since the last look at what is incomplete.
+    /// The number of paths tested since the last that reached a missing target.
+    futile_paths: usize,
+    /// A path matched since the incomplete conjunctions were last tested.
     has_new_matches: bool,
-    /// Paths that came to hold since the last look.
-    come: QuerySet,
-    /// Conjunctions whose home holds, but not yet all of their paths.
+    /// Paths that came to match since the last update.
+    new_paths: QuerySet,
+    /// Conjunctions whose first path matches, but not yet all others.
     incomplete: Vec<ConjunctionId>,
 }
 
 impl<'a> TargetRun<'a> {
-    /// What a message's labels ask for, with what holds always already reached.
-    pub(super) fn new(table: &'a ConjunctionIndex, labels: &[(RouteLabel, u32)]) -> Self {
-        let mut by_label = vec![0; table.label_sets.label_bound];
+    /// Starts with the targets that the labels stand for. Conjunctions that always hold have reached theirs.
+    fn new(index: &'a ConjunctionIndex, labels: &[(RouteLabel, u32)]) -> Self {
+        let mut by_label = vec![0; index.label_sets.label_bound];
         for &(label, target) in labels {
             if let Some(targets) = by_label.get_mut(label as usize) {
                 *targets |= if target < TARGETS_MAX { 1 << target } else { 0 };
             }
         }
         let targets_of = |set: &RouteLabelSet| set.labels.iter().fold(0, |all, &label| all | by_label[label as usize]);
-        let of_set: Vec<Targets> = table.label_sets.sets.slots().map(|set| set.map_or(0, targets_of)).collect();
-        let mut reaching = Self {
-            table,
-            missing: of_set.iter().fold(0, |all, targets| all | targets),
-            of_set,
+        let targets_of_set: Vec<Targets> = index.label_sets.sets.slots().map(|set| set.map_or(0, targets_of)).collect();
+        let mut run = Self {
+            index,
+            missing: targets_of_set.iter().fold(0, |all, targets| all | targets),
+            targets_of_set,
             useful_sets: 0,
             reached: 0,
-            seen: QuerySet::default(),
+            matched: QuerySet::default(),
             useless: QuerySet::default(),
-            in_vain: 0,
+            futile_paths: 0,
             has_new_matches: false,
-            come: QuerySet::default(),
+            new_paths: QuerySet::default(),
             incomplete: Vec::new(),
         };
-        reaching.note_useful_sets();
-        for &id in &table.always {
-            if let Some(conjunction) = table.conjunctions.get(id) {
-                reaching.reach(conjunction.labels);
+        run.find_useful_sets();
+        for &id in &index.always {
+            if let Some(conjunction) = index.conjunctions.get(id) {
+                run.reach(conjunction.labels);
             }
         }
-        reaching
+        run
     }
 
-    /// The targets that the message is for, as far as it was looked at.
-    pub(super) fn reached(&self) -> Targets {
-        self.reached
-    }
-
+    /// Notes that a conjunction with these labels holds.
     fn reach(&mut self, labels: RouteLabelSetId) {
-        let targets = self.of_set[labels as usize] & self.missing;
+        let targets = self.targets_of_set[labels.index()] & self.missing;
         if targets != 0 {
             self.reached |= targets;
             self.missing &= !targets;
-            self.note_useful_sets();
+            self.find_useful_sets();
         }
     }
 
-    /// Look at what has come to hold.
-    pub(super) fn update(&mut self, decisions: &mut Decisions) {
-        // What cannot be decided has to be taken for true.
+    /// Tests the conjunctions of the paths that came to match. Paths that could not be decided count as matching.
+    fn update(&mut self, decisions: &mut Decisions) {
         for index in 0..decisions.failures.len() {
             decisions.matched.insert(decisions.failures[index].0);
         }
         if std::mem::take(&mut self.has_new_matches) {
             self.test_incomplete();
         }
-        let mut come = std::mem::take(&mut self.come);
-        if self.seen.take_in(&decisions.matched, &mut come) {
-            self.update_waiters(&come, decisions);
+        let mut new_paths = std::mem::take(&mut self.new_paths);
+        if self.matched.take_in(&decisions.matched, &mut new_paths) {
+            self.test_new_paths(&new_paths, decisions);
         }
-        self.come = come;
+        self.new_paths = new_paths;
     }
 
-    /// Look at what waits for paths that hold.
-    fn update_waiters(&mut self, come: &QuerySet, decisions: &mut Decisions) {
+    fn test_new_paths(&mut self, new_paths: &QuerySet, decisions: &mut Decisions) {
         let before = self.missing;
         self.test_incomplete();
         let mut from = 0;
         while self.missing != 0
-            && let Some(path) = come.next_without(from, &self.useless)
+            && let Some(path) = new_paths.next_without(from, &self.useless)
         {
             self.test_waiting(path);
             from = path + 1;
@@ -132,89 +138,89 @@ impl<'a> TargetRun<'a> {
         std::mem::take(&mut self.incomplete).into_iter().for_each(|id| self.test(id));
     }
 
-    /// Look at what waits for a path that holds. Where fewer targets are missing than before, fewer paths are of use;
-    /// which, is only asked when it pays.
+    /// Tests the conjunctions that wait at a path, which matches. Finding the useless paths again pays only after many
+    /// paths that reached nothing.
     fn test_waiting(&mut self, path: u32) {
-        let (before, table) = (self.missing, self.table);
-        table.waiting.get(path as usize).into_iter().flatten().for_each(|&id| self.test(id));
-        self.in_vain = if self.missing == before { self.in_vain + 1 } else { 0 };
-        if self.in_vain == IN_VAIN_MAX {
+        let (before, index) = (self.missing, self.index);
+        index.waiting.get(path as usize).into_iter().flatten().for_each(|&id| self.test(id));
+        self.futile_paths = if self.missing == before { self.futile_paths + 1 } else { 0 };
+        if self.futile_paths == FUTILE_PATHS_MAX {
             self.find_useless();
         }
     }
 
+    /// Tests a conjunction whose first path matches.
     fn test(&mut self, id: ConjunctionId) {
-        let Some(conjunction) = self.table.conjunctions.get(id) else { return };
-        if self.of_set[conjunction.labels as usize] & self.missing == 0 {
+        let Some(conjunction) = self.index.conjunctions.get(id) else { return };
+        if self.targets_of_set[conjunction.labels.index()] & self.missing == 0 {
             return;
         }
-        if conjunction.paths.iter().skip(1).all(|&path| self.seen.contains(path)) {
+        if conjunction.paths.iter().skip(1).all(|&path| self.matched.contains(path)) {
             self.reach(conjunction.labels);
         } else {
             self.incomplete.push(id);
         }
     }
 
-    fn note_useful_sets(&mut self) {
+    fn find_useful_sets(&mut self) {
         let is_useful = |&(_, targets): &(usize, &Targets)| targets & self.missing != 0;
         self.useful_sets =
-            self.of_set.iter().enumerate().filter(is_useful).fold(0, |sets, (set, _)| sets | set_bit(set));
+            self.targets_of_set.iter().enumerate().filter(is_useful).fold(0, |sets, (set, _)| sets | set_bit(set));
     }
 
-    /// The label sets whose conjunctions have some of these paths, as bits.
+    /// Returns the label sets whose conjunctions have some of these paths, as bits.
     fn sets_of(&self, paths: &[u32]) -> u64 {
-        let sets = self.table.label_sets.sets.slots().enumerate();
+        let sets = self.index.label_sets.sets.slots().enumerate();
         sets.fold(0, |all, (number, set)| {
             let has_some = |set: &RouteLabelSet| paths.iter().any(|&path| set.paths.contains(path));
             if set.is_some_and(has_some) { all | set_bit(number) } else { all }
         })
     }
 
-    /// Which paths lead to no missing target?
+    /// Finds the paths that lead to no missing target, unless that costs more than it saves.
     fn find_useless(&mut self) {
-        let sets = &self.table.label_sets.sets;
+        let sets = &self.index.label_sets.sets;
         let is_useful = |targets: &Targets| targets & self.missing != 0;
-        if sets.len() > PRUNED_SETS_MAX || self.of_set.iter().all(is_useful) {
+        if sets.len() > PRUNED_SETS_MAX || self.targets_of_set.iter().all(is_useful) {
             return;
         }
         let mut paths = std::mem::take(&mut self.useless);
         paths.clear();
-        for (set, _) in sets.slots().zip(&self.of_set).filter(|(_, targets)| is_useful(targets)) {
+        for (set, _) in sets.slots().zip(&self.targets_of_set).filter(|(_, targets)| is_useful(targets)) {
             set.into_iter().for_each(|set| paths.insert_all(&set.paths));
         }
-        paths.complement(self.table.engine.query_bound());
+        paths.complement(self.index.engine.query_bound());
         self.useless = paths;
     }
 }
 
 impl MatchObserver for TargetRun<'_> {
     fn begin(&mut self, decisions: &mut Decisions) {
-        self.seen.reset(self.table.engine.query_bound());
+        self.matched.reset(self.index.engine.query_bound());
         self.incomplete.clear();
         self.useless.clear();
-        self.in_vain = 0;
+        self.futile_paths = 0;
         self.has_new_matches = false;
         self.find_useless();
-        // They count as decided.
         decisions.rule_out(&self.useless);
     }
 
     fn should_poll(&self, element_count: usize) -> bool {
-        element_count < LOOKED_AT_MAX || element_count & LOOKED_AT_MASK == 0
+        element_count < POLLED_EACH_MAX || element_count & POLL_MASK == 0
     }
 
-    fn matched(&mut self, queries: &[u32], noted: &mut ObserverNote) {
+    fn matched(&mut self, queries: &[u32], note: &mut ObserverNote) {
         if self.missing == 0 {
             return;
         }
-        match *noted {
+        match *note {
             ObserverNote::Groups(sets) if sets & self.useful_sets == 0 => return,
             ObserverNote::Groups(_) => {}
-            ObserverNote::Nothing => *noted = ObserverNote::Once,
-            ObserverNote::Once => *noted = ObserverNote::Groups(self.sets_of(queries)),
+            ObserverNote::Nothing => *note = ObserverNote::Once,
+            ObserverNote::Once => *note = ObserverNote::Groups(self.sets_of(queries)),
         }
         for &path in queries {
-            if self.seen.insert_new(path) && !self.useless.contains(path) && self.missing != 0 {
+            if self.matched.insert_new(path) && !self.useless.contains(path) && self.missing != 0 {
                 self.has_new_matches = true;
                 self.test_waiting(path);
             }
@@ -234,11 +240,58 @@ impl MatchObserver for TargetRun<'_> {
     }
 
     fn notes_of(&self) -> (u64, u64) {
-        (self.table.engine.identity, self.table.changes)
+        (self.index.engine.identity, self.index.changes)
     }
 
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool {
         self.update(decisions);
         self.missing == 0
+    }
+}
+
+impl ConjunctionIndex {
+    /// Returns the targets that a message is for, among those that `labels` stand for. A path that cannot be decided on
+    /// the message counts as matching. The message is not scanned if no path needs to be tested.
+    ///
+    /// # Errors
+    /// The message is malformed, over a limit, or needs conversion first.
+    pub fn route(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        labels: &[(RouteLabel, u32)],
+    ) -> Result<Targets, MessageError> {
+        let mut run = TargetRun::new(self, labels);
+        if !run.is_satisfied() {
+            self.engine.catch_up(matcher);
+            matcher.scan(&self.engine, source, self.engine.needs.record_options())?;
+            self.engine.warm.store(true, Ordering::Relaxed);
+            matcher.run_watched(&self.engine, source, &mut run);
+            run.update(matcher.decisions_mut());
+        }
+        Ok(run.reached)
+    }
+
+    /// Routes a message, as [`Self::route`] does, that comes as an element stream (see [`crate::stream`]). The stream is
+    /// read only until all targets are reached, and checked only where it is read: a broker that also delivers the
+    /// message itself checks all of it.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::run_stream`](crate::engine::Engine::run_stream).
+    pub fn route_stream(
+        &self,
+        matcher: &mut Matcher,
+        stream: &[u8],
+        dictionary: &Dictionary,
+        labels: &[(RouteLabel, u32)],
+    ) -> Result<Targets, MessageError> {
+        let mut run = TargetRun::new(self, labels);
+        if !run.is_satisfied() {
+            self.engine.catch_up(matcher);
+            self.engine.warm.store(true, Ordering::Relaxed);
+            let options = self.engine.needs.record_options();
+            matcher.run_stream_watched(&self.engine, (stream, dictionary), options, &mut run)?;
+        }
+        Ok(run.reached)
     }
 }

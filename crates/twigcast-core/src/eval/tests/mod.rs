@@ -2,9 +2,7 @@
 
 mod axes;
 mod bounds;
-mod comparisons;
-mod filtering;
-mod functions;
+mod function_rows;
 mod numbers;
 mod repeated;
 
@@ -46,12 +44,6 @@ fn shown(evaluator: &Evaluator<'_>, node: NodeRef) -> String {
         (NodeRef::Attribute(_), name) => format!("@{name}={value}"),
         (NodeRef::Namespace { .. }, prefix) => format!("{prefix}->{value}"),
     }
-}
-
-/// Does a query match?
-fn matches(xml: &str, query: &str) -> bool {
-    let case = Case::new(xml, query);
-    case.evaluator().boolean(&case.expr, Context::DOCUMENT).expect(query)
 }
 
 /// A parsed query, and a message scanned for it.

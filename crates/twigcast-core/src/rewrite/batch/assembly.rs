@@ -8,7 +8,7 @@
 
 use std::array;
 
-use crate::simd::SimdKernels;
+use crate::simd::Kernel;
 
 use super::super::output::Output;
 use super::super::run_buffer::{STEP, ShortConstant, SteppedMemory};
@@ -19,11 +19,20 @@ use super::prepared::{ColumnEntry, MatchedGroup, PreparedResults};
 /// Results whose parts are looked up before the first of them is put together.
 const AT_ONCE: usize = 64;
 
-/// Puts results together; see [`ResultAssembly::assemble`].
-pub(crate) type AssembleFn = fn(&ResultAssembly<'_>, usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32);
+/// The SIMD kernel [`ResultAssembly::assemble`].
+type AssembleFn = fn(&ResultAssembly<'_>, usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32);
+
+static ASSEMBLE: Kernel<AssembleFn> = Kernel::new(|joined, first, out, ends| joined.assemble(first, out, ends));
+
+/// Makes the kernel copy with AVX2, which moves twice as many bytes at once.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(crate) fn use_avx2() {
+    ASSEMBLE.choose(|joined, first, out, ends| joined.assemble(first, out, ends));
+}
 
 /// The results of a message, to be put together.
-pub(crate) struct ResultAssembly<'a> {
+pub(super) struct ResultAssembly<'a> {
     pub(super) prepared: &'a PreparedResults,
     /// Each as its recipe, and the group of queries whose bindings it is made of.
     pub(super) results: &'a [(ResultConstructorId, u32)],
@@ -36,19 +45,14 @@ pub(crate) struct ResultAssembly<'a> {
 impl ResultAssembly<'_> {
     /// Appends all results.
     pub(super) fn append_to(&self, output: &mut Output<'_>) {
-        let put_together = SimdKernels::chosen().put_together;
-        output.append_all(self.results.len(), self.bytes_max, |first, out, ends| put_together(self, first, out, ends));
+        let assemble = ASSEMBLE.get();
+        output.append_all(self.results.len(), self.bytes_max, |first, out, ends| assemble(self, first, out, ends));
     }
 
     /// Appends results from the number `first` on while there is room for the largest, and tells where each ends; so many
     /// bytes are before. Returns how many they are, and their bytes.
     #[inline(always)]
-    pub(crate) fn assemble(
-        &self,
-        first: usize,
-        (mut out, before): (SteppedMemory<'_>, u64),
-        ends: &mut [u64],
-    ) -> (usize, u32) {
+    fn assemble(&self, first: usize, (mut out, before): (SteppedMemory<'_>, u64), ends: &mut [u64]) -> (usize, u32) {
         let mut parts = [ResultParts::default(); AT_ONCE];
         let (mut count, mut end) = (0, 0);
         for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {

@@ -81,7 +81,7 @@ impl DataGuide {
     /// The label path of a child; `None`: there are too many.
     #[inline]
     pub fn child(&mut self, parent: GuideNodeId, name: Name) -> Option<GuideNodeId> {
-        let position = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.0) as usize % RECENT;
+        let position = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.as_u32()) as usize % RECENT;
         let recent = &mut self.recent[position];
         if (recent.parent, recent.name) == (parent, name) {
             return Some(recent.label);

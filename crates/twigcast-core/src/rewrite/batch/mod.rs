@@ -29,7 +29,8 @@ use std::sync::Arc;
 use crate::document::Message;
 
 use super::program::family::Interner;
-pub(crate) use assembly::AssembleFn;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use assembly::use_avx2;
 use bindings::MessageBindings;
 pub(crate) use catalog::QueryCatalog;
 use condition_index::ConditionIndex;

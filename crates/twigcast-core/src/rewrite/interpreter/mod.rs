@@ -290,12 +290,12 @@ impl<'a> Interpreter<'a> {
 
     /// Binds a `for` variable.
     pub(super) fn bind(&mut self, variable: VariableId, node: NodeRef) {
-        self.slots[variable.0 as usize] = VariableValue::Node(node);
+        self.slots[variable.index()] = VariableValue::Node(node);
     }
 
     /// The node of a `for` variable.
     pub(super) fn node_of(&self, variable: VariableId) -> NodeRef {
-        match &self.slots[variable.0 as usize] {
+        match &self.slots[variable.index()] {
             VariableValue::Node(node) => *node,
             VariableValue::Unset | VariableValue::Value(_) => Context::DOCUMENT.node,
         }
@@ -320,7 +320,7 @@ impl<'a> Interpreter<'a> {
             tuples.sort_by(|a, b| compare_keys(&each.order, &a.keys, &b.keys));
             for tuple in tuples {
                 for (clause, slot) in each.clauses.iter().zip(tuple.slots) {
-                    self.slots[clause.variable.0 as usize] = slot;
+                    self.slots[clause.variable.index()] = slot;
                 }
                 if !body(self)? {
                     break;
@@ -347,7 +347,7 @@ impl<'a> Interpreter<'a> {
         body: BindingVisitor<'a, '_>,
     ) -> Result<bool, ExtractError> {
         for (index, clause) in each.clauses.iter().enumerate().skip(first) {
-            let variable = clause.variable.0 as usize;
+            let variable = clause.variable.index();
             let value = self.value(&clause.value)?;
             match value {
                 Value::Nodes(nodes) if clause.each => {
@@ -390,7 +390,7 @@ impl<'a> Interpreter<'a> {
 
     fn tuple(&mut self, each: &'a FlwrLoop) -> Result<BindingTuple<'a>, ExtractError> {
         let keys = each.order.iter().map(|key| self.key(key)).collect::<Result<_, _>>()?;
-        let slots = each.clauses.iter().map(|clause| self.slots[clause.variable.0 as usize].clone()).collect();
+        let slots = each.clauses.iter().map(|clause| self.slots[clause.variable.index()].clone()).collect();
         Ok(BindingTuple { keys, slots })
     }
 
@@ -443,7 +443,7 @@ impl<'a> Interpreter<'a> {
     {
         let mut values = vec![Value::Boolean(false); self.slots.len()];
         for &variable in variables {
-            values[variable.0 as usize] = self.slot_value(variable);
+            values[variable.index()] = self.slot_value(variable);
         }
         let left = self.visits_max.saturating_sub(self.evaluator.visits() + self.other_visits);
         let evaluator = Evaluator::new(self.message, self.vocabulary, &values).with_budget(left);
@@ -457,7 +457,7 @@ impl<'a> Interpreter<'a> {
     }
 
     fn slot_value(&self, variable: VariableId) -> Value<'a> {
-        match &self.slots[variable.0 as usize] {
+        match &self.slots[variable.index()] {
             VariableValue::Node(node) => Value::Nodes(vec![*node]),
             VariableValue::Value(value) => value.clone(),
             VariableValue::Unset => Value::Nodes(Vec::new()),

@@ -172,7 +172,7 @@ impl Compiler<'_> {
                 BindingClause::Let { variable, value } => (*variable, false, value),
             };
             let value = self.bound(normalise(expr.clone()));
-            if let Some(existing) = self.each.get_mut(variable.0 as usize) {
+            if let Some(existing) = self.each.get_mut(variable.index()) {
                 *existing = each;
             }
             clauses.push(ClauseInstruction { variable, each, value, conditions: Vec::new() });
@@ -229,7 +229,7 @@ impl Compiler<'_> {
         if free_variables(&expr, &mut variables) {
             match variables[..] {
                 [] => return BoundExpr::Message(self.interner.expr(expr)),
-                [variable] if self.each[variable.0 as usize] => {
+                [variable] if self.each[variable.index()] => {
                     return BoundExpr::Node(variable, self.interner.expr(relative(expr)));
                 }
                 _ => {}

@@ -46,9 +46,7 @@ class _Population:
         read = [selections_of(routing_query(text)) for text in texts[:_READ]]
         if read != selections[:_READ]:
             raise AssertionError("the queries do not involve the patterns that they were made for")
-        self.subscriptions = SubscriptionSet()
-        for refused in self.subscriptions.add_many((str(number), text) for number, text in enumerate(texts)):
-            raise refused.error
+        self.subscriptions = SubscriptionSet((str(number), text) for number, text in enumerate(texts))
         self.pep = Partitioning(selections, _PATTERNS, partitions, seed)
         self.random = at_random(queries, partitions, seed)
         self.reader = PatternReader(_PATTERNS)

@@ -9,7 +9,6 @@ from typing import Any
 
 from lxml import etree
 
-from twigcast.errors import UnsupportedQuery
 from twigcast.lab.experiments.diao2005.filtering import WrongResultError
 from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, engine_available, parse_path
 from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
@@ -219,28 +218,19 @@ def _measure_engine(
     expected: Sequence[Mapping[str, Groups]],
     repetitions: int,
 ) -> list[Measured]:
-    from twigcast._core import Engine
+    from twigcast import SubscriptionSet
 
-    engine, bare = Engine(), Engine()
-    bare.add("nothing", NOTHING, {}, "xpath", False)
-    keys = [f"q{number}" for number in range(len(queries))]
-    refused = engine.add_many(keys, [query.text for query in queries], [{}], "xpath", False)
-    if refused and isinstance(refused[0][1], UnsupportedQuery):
-        return []  # an engine that does not rewrite yet has no curve
-    if refused:
-        raise refused[0][1]
-    by_slot = engine.keys()  # nothing is ever removed
+    engine, bare = SubscriptionSet(), SubscriptionSet([("nothing", NOTHING)])
+    engine.add_many((f"q{number}", query.text) for number, query in enumerate(queries)).raise_if_refused()
     for message, groups in zip(messages, expected, strict=True):
-        slots, numbers, payloads, _ = engine.deliver(message)
-        created = [None if number is None else payloads[number] for number in numbers]
-        delivered = {by_slot[slot]: payload for slot, payload in zip(slots, created, strict=True)}
+        delivered = {one.key: one.payload if one.rewritten else None for one in engine.deliver(message)}
         if set(delivered) != set(groups):
             raise WrongResultError(f"{ENGINE} matches other queries than the plans")
         _check_payloads(queries, message, groups, delivered)
 
-    def deliver(which: Engine) -> None:
+    def deliver(which: SubscriptionSet) -> None:
         for message in messages:
-            which.deliver(message)
+            which.deliver(message).arrow()
 
     deliver(bare)
     works = [partial(deliver, bare), partial(deliver, engine)]

@@ -87,18 +87,17 @@ class EngineMatcher:
 
     def __init__(self) -> None:
         """An empty engine."""
-        from twigcast._core import Engine
+        from twigcast.engine.session import EngineSession
+        from twigcast.limits import Limits
 
-        self.engine = Engine()
+        self._session = EngineSession.empty(Limits())
         self._documents: Sequence[bytes] = ()
         self._keys: list[str] = []
 
     def add_all(self, queries: Mapping[str, str]) -> None:
         """Store queries by key."""
-        refused = self.engine.add_many(list(queries), list(queries.values()), [{}], "xpath", False)
-        if refused:
-            raise refused[0][1]
-        self._keys = self.engine.keys()  # nothing is ever removed, so they stand by slot
+        self._session.add_many(queries.items(), {}, "xpath").raise_if_refused()
+        self._keys = self._session.engine.keys()  # nothing is ever removed, so they stand by slot
 
     def prepare(self, documents: Sequence[bytes]) -> None:
         """Keep the bytes."""
@@ -106,15 +105,15 @@ class EngineMatcher:
 
     def match(self, number: int) -> set[str]:
         """Match one message."""
-        return {self._keys[slot] for slot in self.engine.match(self._documents[number])}
+        return {self._keys[slot] for slot in self._session.engine.match(self._documents[number])}
 
     def run(self, number: int) -> None:
         """Match one message: slots."""
-        self.engine.match(self._documents[number])
+        self._session.engine.match(self._documents[number])
 
     def counters(self) -> Mapping[str, float]:
         """The sizes of the shared structures."""
-        return {f"engine {name}": float(value) for name, value in self.engine.statistics().items()}
+        return {f"engine {name}": float(value) for name, value in self._session.engine.statistics().items()}
 
 
 @dataclass(frozen=True, slots=True)

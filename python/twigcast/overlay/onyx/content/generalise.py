@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from twigcast import _core
+from twigcast._core import ConjunctionIndex
 from twigcast.errors import QueryError
 from twigcast.overlay.onyx.content.implication import without_implied
 from twigcast.overlay.onyx.content.implication_index import kept_without_implied
@@ -77,7 +77,7 @@ class Selectivity:
         new = {disjunct.paths for disjunct in disjuncts} - self._bits.keys()
         if not self._sample or not new:
             return
-        table = _core.RoutingTable()
+        table = ConjunctionIndex()
         numbers: dict[int, frozenset[LinearPath]] = {}
         for paths in new:
             self._bits[paths] = 0

@@ -190,8 +190,7 @@ class Transformation:
         self._stages: list[SubscriptionSet] = []
         for query in queries:
             stage = SubscriptionSet(namespaces=dict(query.namespaces), limits=limits or Limits())
-            for refused in stage.add_many([("only", query.text)]):
-                raise refused.error
+            stage.add_many([("only", query.text)]).raise_if_refused()
             self._stages.append(stage)
 
     def run(self, message: bytes) -> bytes | None:

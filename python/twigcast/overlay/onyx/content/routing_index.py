@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from twigcast import _core
+from twigcast._core import ConjunctionIndex, LabelRequest, NameDictionary
 from twigcast.errors import NeedsConversion, QueryError
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
@@ -40,13 +40,13 @@ class RoutingIndex:
         #: Paths that the engine refused.
         self.widened = 0
         self._limits = limits
-        self._engine = _core.RoutingTable(limits.as_dict())
+        self._engine = ConjunctionIndex(limits.as_dict())
         self._conjunctions: dict[frozenset[LinearPath], int] = {}
         self._labels_of: dict[frozenset[LinearPath], Counter[int]] = {}
         self._labels: dict[_Label, int] = {}
         self._label_uses: Counter[_Label] = Counter()
         self._free_labels: list[int] = []
-        self._asked: dict[tuple[str, Root, frozenset[Address]], list[_core.WantedLabels]] = {}
+        self._asked: dict[tuple[str, Root, frozenset[Address]], list[LabelRequest]] = {}
 
     def change(self, neighbour: Address, disjunct: Disjunct, before: Roots, after: Roots) -> None:
         """A neighbour wants a disjunct for other roots than before."""
@@ -102,7 +102,7 @@ class RoutingIndex:
     def route_stream(
         self,
         stream: bytes,
-        dictionary: _core.NameDictionary | None,
+        dictionary: NameDictionary | None,
         scope: str,
         root: Root,
         among: frozenset[Address],
@@ -113,7 +113,7 @@ class RoutingIndex:
         )
 
     def _reached(
-        self, ask: Callable[[_core.WantedLabels], int], scope: str, root: Root, among: frozenset[Address]
+        self, ask: Callable[[LabelRequest], int], scope: str, root: Root, among: frozenset[Address]
     ) -> frozenset[Address]:
         reached: set[Address] = set()
         order = sorted(among)
@@ -126,7 +126,7 @@ class RoutingIndex:
 
     def _label_request(
         self, scope: str, root: Root, among: frozenset[Address], order: list[Address]
-    ) -> list[_core.WantedLabels]:
+    ) -> list[LabelRequest]:
         """By group of targets that one pass can tell apart: the labels that count, and the targets they stand for."""
         existing = self._asked.get((scope, root, among))
         if existing is None:
@@ -140,10 +140,10 @@ class RoutingIndex:
                     parts[index // _TARGETS_MAX].append((number, index % _TARGETS_MAX))
             if len(self._asked) >= _ASKED_MAX:
                 self._asked.clear()
-            existing = self._asked[scope, root, among] = list(map(_core.WantedLabels, parts))
+            existing = self._asked[scope, root, among] = list(map(LabelRequest, parts))
         return existing
 
-    def _ask(self, message: bytes, requested: _core.WantedLabels) -> int:
+    def _ask(self, message: bytes, requested: LabelRequest) -> int:
         try:
             return self._engine.route(message, requested)
         except NeedsConversion:

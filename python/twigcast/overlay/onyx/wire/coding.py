@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twigcast._core import NameDictionary, ParsedMessage, RoutingTable, WantedLabels
+from twigcast._core import ConjunctionIndex, LabelRequest, NameDictionary, ParsedMessage
 from twigcast.errors import NeedsConversion
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.wire.compression import compress, decompress
@@ -27,8 +27,8 @@ class DecodedBody(NamedTuple):
     is_stream: bool
     dictionary: NameDictionary | None = None
 
-    def route(self, table: RoutingTable, requested: WantedLabels | Sequence[tuple[int, int]]) -> int:
-        """The targets of the message, see :meth:`twigcast._core.RoutingTable.route`."""
+    def route(self, table: ConjunctionIndex, requested: LabelRequest | Sequence[tuple[int, int]]) -> int:
+        """The targets of the message, see :meth:`twigcast._core.ConjunctionIndex.route`."""
         if self.is_stream:
             return table.route_stream(self.body, self.dictionary, requested)
         return table.route(self.body, requested)

@@ -325,7 +325,7 @@ impl ReachScratch {
 }
 
 fn order(name: Name) -> (u32, u32) {
-    (name.namespace.0, name.local.0)
+    (name.namespace.as_u32(), name.local.as_u32())
 }
 
 #[cfg(test)]
@@ -347,7 +347,10 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 ((state >> 33) % bound) as u32
             };
-            let name_at = |number: u32| Name { namespace: NamespaceId(number % 2), local: LocalId(number / 2) };
+            let name_at = |number: u32| Name {
+                namespace: NamespaceId::from_u32(number % 2),
+                local: LocalId::from_u32(number / 2),
+            };
             let name_count = 2 + u64::from(random(9));
             let mut nfa = Nfa::new();
             let mut items = Vec::new();

@@ -1,0 +1,70 @@
+//! Matching one message: bytes or an element stream into a matcher.
+
+use std::sync::atomic::Ordering;
+
+use super::{Engine, Matcher};
+use crate::error::MessageError;
+use crate::scan::RecordOptions;
+use crate::stream::dictionary::Dictionary;
+
+impl Engine {
+    /// Matches one message. The matcher holds the answer afterwards ([`Matcher::matched`], [`Self::slots`]).
+    ///
+    /// # Errors
+    /// The message is malformed, over a limit, or needs conversion first.
+    pub fn run(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
+        self.run_recording(matcher, source, self.needs.record_options(), true)
+    }
+
+    /// Matches one message, as [`Self::run`] does, that comes as an element stream (see [`crate::stream`]).
+    ///
+    /// # Errors
+    /// The stream is damaged, of another version or dictionary, or what it says is no message or over a limit.
+    pub fn run_stream(
+        &self,
+        matcher: &mut Matcher,
+        stream: &[u8],
+        dictionary: &Dictionary,
+    ) -> Result<(), MessageError> {
+        self.catch_up(matcher);
+        self.warm.store(true, Ordering::Relaxed);
+        matcher.with_stream(self, (stream, dictionary), self.needs.record_options(), |matcher, source| {
+            matcher.run(self, source, true)
+        })
+    }
+
+    /// Scans a message, recording what the caller needs, and matches it. If not `marks`, queries that the batch
+    /// rewriter decides are left to it.
+    pub(super) fn run_recording(
+        &self,
+        matcher: &mut Matcher,
+        source: &[u8],
+        options: RecordOptions,
+        marks: bool,
+    ) -> Result<(), MessageError> {
+        self.catch_up(matcher);
+        matcher.scan(self, source, options)?;
+        if !self.warm.load(Ordering::Relaxed) {
+            self.warm.store(true, Ordering::Relaxed);
+        }
+        matcher.run(self, source, marks);
+        Ok(())
+    }
+
+    /// Brings a matcher up to date with the population, so that its next message need not. This is of use after many
+    /// changes, for a matcher that will be used again. Does nothing if the matcher has seen no message since the last call.
+    pub fn follow(&self, matcher: &mut Matcher) {
+        // If the main segment has changed too, only messages show which of its states are needed.
+        if matcher.valid_for == (self.identity, self.bulk_version) {
+            matcher.follow(self);
+        }
+    }
+
+    /// Empties the caches of a matcher if they belong to another engine or to an earlier main segment.
+    pub(super) fn catch_up(&self, matcher: &mut Matcher) {
+        if matcher.valid_for != (self.identity, self.bulk_version) {
+            matcher.forget();
+            matcher.valid_for = (self.identity, self.bulk_version);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is known of a query once it is compiled: what it needs of the scanner, and what is to be warned of.
+
+use crate::scan::RecordOptions;
+
+/// What matching a query needs of the scanner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ScanNeeds {
+    /// Attributes are to be recorded.
+    pub(super) attributes: bool,
+    /// Text is to be recorded.
+    pub(super) text: bool,
+    /// The query rewrites, so that delivering (not matching) needs everything recorded.
+    pub(super) rewrites: bool,
+}
+
+/// How many of the registered queries have each need.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NeedCounts {
+    attributes: usize,
+    text: usize,
+    rewrites: usize,
+}
+
+impl NeedCounts {
+    /// Counts a query that came.
+    pub(super) fn add(&mut self, needs: ScanNeeds) {
+        self.attributes += usize::from(needs.attributes);
+        self.text += usize::from(needs.text);
+        self.rewrites += usize::from(needs.rewrites);
+    }
+
+    /// Counts a query that went.
+    pub(super) fn subtract(&mut self, needs: ScanNeeds) {
+        self.attributes -= usize::from(needs.attributes);
+        self.text -= usize::from(needs.text);
+        self.rewrites -= usize::from(needs.rewrites);
+    }
+
+    /// Returns what matching all queries needs recorded.
+    pub(super) fn record_options(self) -> RecordOptions {
+        RecordOptions { attributes: self.attributes > 0, text: self.text > 0 }
+    }
+
+    /// Returns `true` if some query rewrites.
+    pub(super) fn has_rewriting(self) -> bool {
+        self.rewrites > 0
+    }
+}
+
+/// A warning about a query that is accepted but looks wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryWarning {
+    /// No message can match.
+    NeverMatches,
+    /// Every message matches.
+    AlwaysMatches,
+    /// No shared structure narrows the query down: it is evaluated on each message.
+    EvaluatedAlways,
+}

@@ -1,0 +1,183 @@
+//! Subscriptions on their way from Python to the core.
+
+use std::collections::BTreeMap;
+
+use pyo3::exceptions::{PyTypeError, PyUnicodeEncodeError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use twigcast_core::engine as core;
+use twigcast_core::engine::QueryContext;
+use twigcast_core::query::Dialect;
+
+use crate::{errors, queries};
+
+/// What the engine says of many subscriptions. See the stub file.
+#[pyclass(frozen, get_all, module = "twigcast._core")]
+pub struct AddOutcome {
+    refused: Py<PyList>,
+    warnings: Vec<(usize, String)>,
+}
+
+/// Returns a string argument; anything else is a `TypeError` that names the argument.
+pub fn text(value: &Bound<'_, PyAny>, name: &str) -> PyResult<PyBackedStr> {
+    match value.cast::<PyString>() {
+        Ok(text) => text.to_owned().try_into(),
+        Err(_) => Err(PyTypeError::new_err(format!("{name} must be str, not {}", value.get_type().name()?))),
+    }
+}
+
+/// Returns namespaces by prefix.
+pub fn namespaces(value: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, String>> {
+    let py = value.py();
+    let is_mapping = value.hasattr("keys")?;
+    if !is_mapping {
+        let message = format!("namespaces must be a mapping of str to str, not {}", value.get_type().name()?);
+        return Err(PyTypeError::new_err(message));
+    }
+    let dictionary = py.get_type::<PyDict>().call1((value,))?.cast_into::<PyDict>()?;
+    dictionary
+        .iter()
+        .map(|(prefix, uri)| {
+            let (prefix, uri) = (text(&prefix, "a prefix in namespaces")?, text(&uri, "a namespace in namespaces")?);
+            Ok((prefix.to_string(), uri.to_string()))
+        })
+        .collect()
+}
+
+/// Subscriptions in order, without those that are no text.
+struct Batch {
+    pairs: Vec<(PyBackedStr, PyBackedStr)>,
+    /// By pair: its index among the items that were passed.
+    indices: Vec<usize>,
+    /// The first pair of each run of one context.
+    runs: Vec<(usize, QueryContext)>,
+    /// Errors by index of the item.
+    refused: Vec<(usize, Py<PyAny>)>,
+}
+
+/// One item as Python writes it.
+struct Item {
+    key: PyBackedStr,
+    query: PyBackedStr,
+    namespaces: Option<BTreeMap<String, String>>,
+    dialect: Option<Dialect>,
+}
+
+impl Item {
+    fn of(item: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = item.py();
+        let fields: [Bound<'_, PyAny>; 4] = if item.is_exact_instance_of::<PyTuple>() || item.is_instance_of::<PyList>()
+        {
+            let length = item.len()?;
+            if !(2..=4).contains(&length) {
+                let message =
+                    format!("a subscription has a key, a query, perhaps namespaces and a dialect, not {length} items");
+                return Err(PyTypeError::new_err(message));
+            }
+            let field = |index: usize| if index < length { item.get_item(index) } else { Ok(py.None().into_bound(py)) };
+            [field(0)?, field(1)?, field(2)?, field(3)?]
+        } else if item.hasattr("query")? {
+            [item.getattr("key")?, item.getattr("query")?, item.getattr("namespaces")?, item.getattr("dialect")?]
+        } else {
+            let kind = item.get_type().name()?.to_string();
+            let message = format!("a subscription must be a Subscription or a tuple of key and query, not {kind}");
+            return Err(PyTypeError::new_err(message));
+        };
+        let [key, query, own, dialect] = fields;
+        Ok(Self {
+            key: text(&key, "key")?,
+            query: text(&query, "query")?,
+            namespaces: if own.is_none() { None } else { Some(namespaces(&own)?).filter(|own| !own.is_empty()) },
+            dialect: if dialect.is_none() { None } else { Some(queries::dialect(&text(&dialect, "dialect")?)?) },
+        })
+    }
+}
+
+/// Returns key and query of an item that is nothing but a tuple of these, as most are.
+fn pair(item: &Bound<'_, PyAny>) -> Option<(PyBackedStr, PyBackedStr)> {
+    let tuple = item.cast_exact::<PyTuple>().ok().filter(|tuple| tuple.len() == 2)?;
+    let text = |index| tuple.get_borrowed_item(index).ok()?.cast::<PyString>().ok()?.to_owned().try_into().ok();
+    Some((text(0)?, text(1)?))
+}
+
+impl Batch {
+    /// Reads items; `shared` is the context of those that say nothing else.
+    fn of(items: &Bound<'_, PyList>, shared: &QueryContext) -> PyResult<Self> {
+        let count = items.len();
+        let mut batch = Self {
+            pairs: Vec::with_capacity(count),
+            indices: Vec::with_capacity(count),
+            runs: Vec::new(),
+            refused: Vec::new(),
+        };
+        for (index, item) in items.iter().enumerate() {
+            if let Some((key, query)) = pair(&item) {
+                batch.push(index, key, query, shared);
+                continue;
+            }
+            match Item::of(&item) {
+                Ok(Item { key, query, namespaces: None, dialect: None }) => batch.push(index, key, query, shared),
+                Ok(Item { key, query, namespaces, dialect }) => {
+                    let mut context = shared.clone();
+                    context.namespaces.extend(namespaces.into_iter().flatten());
+                    context.dialect = dialect.map_or(context.dialect, native);
+                    batch.push(index, key, query, &context);
+                }
+                Err(error) if error.is_instance_of::<PyUnicodeEncodeError>(item.py()) => {
+                    batch.refused.push((index, error.into_value(item.py()).into_any()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(batch)
+    }
+
+    fn push(&mut self, index: usize, key: PyBackedStr, query: PyBackedStr, context: &QueryContext) {
+        if self.runs.last().is_none_or(|(_, last)| last != context) {
+            self.runs.push((self.pairs.len(), context.clone()));
+        }
+        self.pairs.push((key, query));
+        self.indices.push(index);
+    }
+
+    fn add_to(&self, engine: &mut core::Engine, replace: bool) -> core::BulkReport {
+        let mut all = core::BulkReport::default();
+        let ends = self.runs.iter().skip(1).map(|(start, _)| *start).chain([self.pairs.len()]);
+        for ((start, context), end) in self.runs.iter().zip(ends) {
+            let report = engine.add_many(&self.pairs[*start..end], context, replace);
+            all.refused.extend(report.refused.into_iter().map(|(position, error)| (start + position, error)));
+            all.warnings.extend(report.warnings.into_iter().map(|(position, warning)| (start + position, warning)));
+        }
+        all
+    }
+}
+
+/// Returns the dialect as which the engine reads queries by itself: those for another processor are tried as XPath.
+fn native(dialect: Dialect) -> Dialect {
+    if dialect == Dialect::XQuery { Dialect::XPath } else { dialect }
+}
+
+/// Adds items. `change` changes the engine, without the GIL.
+pub fn add_many(
+    items: &Bound<'_, PyList>,
+    shared: QueryContext,
+    change: impl FnOnce(&(dyn Fn(&mut core::Engine) -> core::BulkReport + Sync)) -> core::BulkReport + Send,
+    replace: bool,
+) -> PyResult<AddOutcome> {
+    let py = items.py();
+    let shared = QueryContext { dialect: native(shared.dialect), ..shared };
+    let batch = Batch::of(items, &shared)?;
+    let report = py.detach(|| change(&|engine: &mut core::Engine| batch.add_to(engine, replace)));
+    let mut refused = batch.refused;
+    for (position, error) in report.refused {
+        let (key, query) = &batch.pairs[position];
+        refused.push((batch.indices[position], errors::add(py, key, query, &error).into_value(py).into_any()));
+    }
+    refused.sort_by_key(|(index, _)| *index);
+    let warnings = report.warnings.into_iter();
+    Ok(AddOutcome {
+        refused: PyList::new(py, refused)?.unbind(),
+        warnings: warnings.map(|(position, warning)| (batch.indices[position], queries::warning(warning))).collect(),
+    })
+}
