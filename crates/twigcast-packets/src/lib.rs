@@ -14,13 +14,15 @@
 //!
 //! Nothing is made of a length before it was compared with a bound and with what is left.
 
+mod error;
 mod primitives;
 mod span;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use error::refused;
 
+pub use error::PacketError;
 pub use span::{CarriedMessage, Span, frame_header};
 
 /// Version of the form of packets.
@@ -39,23 +41,6 @@ pub const NAME_BYTES_MAX: usize = 4 << 10;
 pub const REDUCED_BYTES_MAX: usize = 1 << 20;
 /// Most brokers on a message's way.
 pub const BROKERS_MAX: usize = 1 << 14;
-
-/// Bytes that are no packet, or no span: why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacketError(String);
-
-impl fmt::Display for PacketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PacketError {}
-
-#[cold]
-fn refused<T>(reason: impl Into<String>) -> Result<T, PacketError> {
-    Err(PacketError(reason.into()))
-}
 
 /// Where a frame lies in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

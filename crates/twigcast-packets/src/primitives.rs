@@ -1,6 +1,6 @@
 //! Numbers, texts and bytes as parts of a frame.
 
-use super::{PacketError, refused};
+use crate::error::{PacketError, refused};
 
 /// Bytes of the longest number: 64 bits, seven in each.
 pub const NUMBER_BYTES_MAX: usize = 10;

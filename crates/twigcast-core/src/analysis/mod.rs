@@ -46,8 +46,8 @@ struct StaticContext {
 
 fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
     match expr {
-        Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, context)),
-        Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, context)),
+        Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, &|operand| value(operand, context))),
+        Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, &|operand| value(operand, context))),
         Expr::Compare { op, left, right } => AbstractValue::Boolean(compare(*op, left, right, context)),
         Expr::Arithmetic { op, left, right } => arithmetic(*op, value(left, context), value(right, context)),
         Expr::Negate(operand) => match value(operand, context) {
@@ -138,7 +138,9 @@ fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
         }
     }
     let non_positional = || predicates.iter().filter(|predicate| !uses_position(predicate));
-    if predicates.len() > 1 && conditions::exclude_each_other(non_positional(), all_nodes) {
+    if predicates.len() > 1
+        && conditions::exclude_each_other(non_positional(), &|condition| value(condition, all_nodes))
+    {
         AbstractNodes::NONE
     } else {
         nodes

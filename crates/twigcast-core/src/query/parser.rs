@@ -10,7 +10,7 @@ use super::functions::{ContextUse, ExprType, FunctionFacts};
 use super::hints;
 use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::operators::{Operator, combine, is_chain};
-use super::{Dialect, ParseOptions};
+use super::options::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 

@@ -2,7 +2,7 @@
 //! without a way through tokens and expressions.
 
 use super::ast::{LinearStep, NameTest};
-use super::{Dialect, NamespaceLookup, ParseOptions};
+use super::options::{Dialect, NamespaceLookup, ParseOptions};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
 /// How a plain path is spelled.

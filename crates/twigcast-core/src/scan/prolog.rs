@@ -1,10 +1,10 @@
 //! What may stand before the root element: the XML declaration, which also says how the bytes are to be read, and the
 //! document type declaration.
 
-use crate::scan::ScanPass;
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::qname;
+use crate::scan::pass::ScanPass;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 

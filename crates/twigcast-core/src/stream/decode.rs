@@ -2,11 +2,12 @@
 
 use super::dictionary::Dictionary;
 use super::element_walker::ElementWalker;
+use super::fault::malformed;
 use super::header::{StreamHeader, parts};
 use super::reader::StreamReader;
 use super::section::{ResolvedName, SectionReader, StringCursor};
 use crate::document::{Document, NodeId};
-use crate::error::{MessageError, MessageErrorKind};
+use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::characters::{self, LegalText};
 use crate::scan::fault::Fault;
@@ -256,10 +257,6 @@ fn checked_strings<'a>(parts: &StreamHeader<'a>, bytes: usize) -> Result<LegalTe
         return Err(malformed("element stream: one of its parts ends within a character".into()));
     }
     Ok(strings)
-}
-
-pub(super) fn malformed(reason: String) -> MessageError {
-    MessageError { kind: MessageErrorKind::Malformed, reason, line: 1, column: 1 }
 }
 
 /// Whether no value needs a look: no `<`, no reference, no white space to normalise, not both kinds of quotes.

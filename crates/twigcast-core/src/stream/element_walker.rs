@@ -1,7 +1,8 @@
 //! The elements of a stream, one after the other, to somebody who asks for nothing else: nothing is recorded, and of the
 //! stream nothing but the structure and the names is read.
 
-use super::section::{SectionReader, SectionResult, StringCursor, item, too_deep, wrong};
+use super::fault::{SectionResult, too_deep, wrong};
+use super::section::{SectionReader, StringCursor, item};
 use super::{COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, PROCESSING_INSTRUCTION, TEXT};
 use crate::error::MessageError;
 use crate::scan::ScanPass;

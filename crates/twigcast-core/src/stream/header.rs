@@ -1,7 +1,7 @@
 //! The header of a stream, and where its parts lie.
 
-use super::decode::malformed;
 use super::dictionary::Dictionary;
+use super::fault::malformed;
 use super::{MAGIC, WITH_DICTIONARY, number};
 use crate::error::MessageError;
 

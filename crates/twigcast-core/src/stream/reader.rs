@@ -1,9 +1,7 @@
 //! The items of a stream, one after the other, into a document.
 
-use super::section::{
-    ResolvedName, SectionReader, SectionResult, StreamFault, StringCursor, checked_reference, item, too_deep,
-    too_many_attributes, wrong,
-};
+use super::fault::{SectionResult, StreamFault, too_deep, wrong};
+use super::section::{ResolvedName, SectionReader, StringCursor, checked_reference, item, too_many_attributes};
 use super::{
     COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, PROCESSING_INSTRUCTION, TEXT,
 };
@@ -11,8 +9,7 @@ use crate::document::{Attribute, ByteRange, Document, Node, NodeId, NodeKind};
 use crate::error::MessageError;
 use crate::scan::bytes::{byte, plain_text_end};
 use crate::scan::fault::{Fault, ScanResult};
-use crate::scan::tags::OpenElement;
-use crate::scan::{ScanPass, leaf};
+use crate::scan::{OpenElement, ScanPass, leaf};
 use crate::util::packed_name::PackedName;
 use crate::vocabulary::{Name, NamespaceId};
 

@@ -1,47 +1,14 @@
 //! What the structure of a stream and its attributes have in common: numbers, and names and strings that they name.
 
-use super::decode::malformed;
+use super::fault::{SectionResult, StreamFault, wrong};
 use super::{FIRST_NAME, ITEM_BITS, NAME_END, REMEMBERED, SPELLED_OUT, number};
 use crate::document::{ByteRange, NodeId};
-use crate::error::MessageError;
 use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
 use crate::scan::characters::LegalText;
 use crate::scan::fault::{Fault, ScanResult};
 use crate::scan::names::{QName, qname};
 use crate::scan::{ScanPass, references, span};
 use crate::vocabulary::{LocalId, Vocabulary};
-
-/// What is wrong. One word wide, so that the paths without faults pass little around.
-pub(super) enum StreamFault {
-    #[allow(clippy::box_collection)]
-    Structure(Box<String>),
-    Strings(Fault),
-}
-
-impl StreamFault {
-    /// What is told of it: the structure has been read up to `at`, and the strings begin at `strings_start` in the
-    /// source.
-    #[cold]
-    pub(super) fn into_error(self, at: usize, strings_start: usize) -> MessageError {
-        match self {
-            Self::Strings(fault) => fault.into_error_of_stream(strings_start),
-            Self::Structure(reason) => malformed(format!("element stream: {reason} (byte {at} of its structure)")),
-        }
-    }
-}
-
-impl From<Fault> for StreamFault {
-    fn from(fault: Fault) -> Self {
-        Self::Strings(fault)
-    }
-}
-
-pub(super) type SectionResult<T> = Result<T, StreamFault>;
-
-#[cold]
-pub(super) fn wrong<T>(reason: impl Into<String>) -> SectionResult<T> {
-    Err(StreamFault::Structure(Box::new(reason.into())))
-}
 
 /// The item and the argument that a number stands for.
 #[inline(always)]
@@ -253,11 +220,6 @@ impl SectionReader<'_> {
 #[cold]
 pub(super) fn too_many_attributes(at: usize, limit: usize) -> StreamFault {
     Fault::limit(at, "attributes_max", limit, "more attributes on one element").into()
-}
-
-#[cold]
-pub(super) fn too_deep(at: usize, limit: usize) -> StreamFault {
-    Fault::limit(at, "depth_max", limit, "more open elements").into()
 }
 
 /// Checks the value of an attribute; whether it has to be decoded.
