@@ -6,7 +6,6 @@ A :class:`SubscriptionSet` keeps its settings and an engine session, and nothing
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -387,6 +386,8 @@ class SubscriptionSet:
         return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self.limits)
 
     def _snapshot(self) -> bytes:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
             path = Path(folder, "snapshot")
             self.save(path)
@@ -406,6 +407,8 @@ def _checked(namespaces: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, limits: Limits) -> SubscriptionSet:
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
         path = Path(folder, "snapshot")
         try:

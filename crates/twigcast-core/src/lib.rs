@@ -15,7 +15,8 @@
 //! [`ids`]: the types of all ids. [`util`]: structures that know nothing of queries. [`simd`]: detection of CPU features.
 #![forbid(unsafe_code)]
 
-pub mod analysis;
+pub mod access;
+mod analysis;
 pub mod automaton;
 pub mod document;
 pub mod engine;

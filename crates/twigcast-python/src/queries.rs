@@ -1,4 +1,4 @@
-//! Queries by themselves.
+//! Queries without an engine.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub fn warning(warning: QueryWarning) -> String {
     }
 }
 
-/// The algebra of a query as JSON.
+/// Returns the algebra of a query as JSON.
 #[pyfunction]
 pub fn parse_tree(
     py: Python<'_>,
@@ -49,7 +49,7 @@ pub fn parse_tree(
     Ok(json::query(&parsed, &vocabulary))
 }
 
-/// The condition under which a query may match, in normal form, as JSON.
+/// Returns the condition under which a query may match, in normal form, as JSON.
 #[pyfunction]
 pub fn condition_tree(
     py: Python<'_>,
@@ -96,7 +96,7 @@ fn parsed(
     query::parse(query, &options, vocabulary).map_err(|error| errors::query(py, query, &error))
 }
 
-/// What is known of a query without any message. See the stub file.
+/// A report on a query. See the stub file.
 #[pyclass(frozen, get_all, module = "twigcast._core")]
 pub struct QueryCheck {
     query: String,
@@ -107,7 +107,7 @@ pub struct QueryCheck {
 }
 
 impl QueryCheck {
-    /// Parses and plans a query alone.
+    /// Plans a query alone.
     pub fn of(py: Python<'_>, query: &str, context: &QueryContext, limits: &Limits) -> PyResult<Self> {
         let checked = engine::check(query, context, limits).map_err(|error| errors::query(py, query, &error))?;
         Ok(Self {
@@ -120,7 +120,7 @@ impl QueryCheck {
     }
 }
 
-/// Parses and plans a query alone.
+/// Plans a query alone.
 #[pyfunction]
 pub fn check(py: Python<'_>, query: &str, namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<QueryCheck> {
     QueryCheck::of(py, query, &context(namespaces, dialect)?, &Limits::default())

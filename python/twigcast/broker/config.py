@@ -1,7 +1,7 @@
-"""How a broker is set up: flags over the environment over a file over the defaults.
+"""The settings of a broker: flags override the environment, which overrides a file, which overrides the defaults.
 
 The settings are flat, so that each has one name everywhere: ``port`` in the file and in ``--set port=8081``,
-``TWIGCAST_PORT`` in the environment. The reference page is made from the descriptions here.
+``TWIGCAST_PORT`` in the environment. The reference page is generated from the descriptions here.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class ConfigError(BrokerError):
     """A setting that cannot be used.
 
     Args:
-        reason: Which setting, where it was given, and what is wrong with it.
+        reason: The setting, where it was set, and what is wrong with it.
     """
 
     code = "config"
 
 
 class TenantLimits(BaseModel):
-    """Limits that can be set for each tenant; the broker's settings of the same names hold for all others."""
+    """The limits that can be set for each tenant; for all others the broker's settings of the same names hold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -58,7 +58,7 @@ class TenantLimits(BaseModel):
 
 
 class Settings(BaseSettings, TenantLimits):
-    """All settings of a broker."""
+    """The settings of a broker."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True, validate_default=False
@@ -278,7 +278,7 @@ class Settings(BaseSettings, TenantLimits):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what :func:`load` hands over: it knows the file, and names the source of a mistake."""
+        """Returns only the source that :func:`load` passes: it reads the file, and names the source of a mistake."""
         return (init_settings, env_settings)
 
     @property
@@ -297,27 +297,27 @@ class Settings(BaseSettings, TenantLimits):
         )
 
     def limits_of(self, tenant: Tenant) -> TenantLimits:
-        """The limits of a tenant: its own, and the broker's for the rest."""
+        """Returns the limits of a tenant: its own, and the broker's for the rest."""
         existing = {name: getattr(self, name) for name in TenantLimits.model_fields}
         return TenantLimits(**(existing | {k: v for k, v in tenant.limits.items() if k in existing}))
 
 
 def load(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
-    """The settings from flags, environment, file and defaults, in this order.
+    """Returns the settings from flags, environment, file and defaults, in this order.
 
     Args:
-        flags: By name of the setting. Text is read as in the environment.
+        flags: Values by name of the setting. Text is read as in the environment.
         file: A TOML file with settings at its top level.
 
     Raises:
-        ConfigError: The file cannot be read, or a setting is not known or cannot be used.
+        ConfigError: The file cannot be read, or a setting is unknown or cannot be used.
     """
     flags = dict(flags or {})
     from_file = _read(file) if file else {}
     _refuse_unknown(flags, "on the command line")
     if file:
         _refuse_unknown(from_file, f"in {file}")
-    # The environment lies between the two, so what it gives is taken out of the file's.
+    # The environment lies between the two, so its settings are removed from those of the file.
     in_environment = {name for name in from_file if os.environ.get(_variable(name))}
     from_file = {name: value for name, value in from_file.items() if name not in in_environment}
     try:
@@ -348,7 +348,7 @@ def _variable(name: str) -> str:
 def _explanation(
     error: ValidationError, flags: Mapping[str, Any], from_file: Mapping[str, Any], file: Path | None
 ) -> str:
-    """The first mistake: which setting, from where, and what is wrong."""
+    """Returns the first mistake: which setting, from where, and what is wrong."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     if name in flags:

@@ -293,7 +293,7 @@ class BatchMatcher:
             has_payload=has_payload,
             payloads=payloads,
             rejections=[RowRejection.of(row, error) for row, error in part.errors] + _undecided(result.failures),
-            left_out=part.converted_elsewhere,
+            left_out=frozenset(part.converted_elsewhere),
         )
 
     def _payloads(

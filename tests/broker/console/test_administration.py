@@ -10,7 +10,7 @@ from tests.broker.console.conftest import Party
 from tests.broker.console.running import BrokerWithConsole, Person
 from twigcast.broker.console.sources import LATELY_SECONDS, LOOKED_AT, lately
 from twigcast.broker.model import Scope
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 
 ALERT = b"<alert><area>harbour</area><severity>high</severity></alert>"
 

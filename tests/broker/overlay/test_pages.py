@@ -17,11 +17,9 @@ from tests.broker.console.running import BrokerWithConsole, Person
 from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import QUICK
 from twigcast.broker.model import Scope
-from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.overlay.metrics import OverlayCollector
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
-from twigcast.limits import Limits
 from twigcast.overlay.onyx.network.tls import Target
 
 
@@ -129,7 +127,7 @@ def test_the_registry_is_asked_over_http(tmp_path: Path) -> None:
     settings = OverlaySettings(
         "holder", ("127.0.0.1", 0), "", (), None, QUICK, 2.0, url=broker.url, holders=("holder",)
     )
-    overlay = Overlay(broker.broker, settings, make_node(Limits()))
+    overlay = Overlay(broker.broker, settings)
     broker.do(overlay.start())
     broker.app.state.context.overlay = overlay
     token = broker.token(Scope.ADMIN)

@@ -9,7 +9,7 @@ from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscrib
 from twigcast.broker.broker import Broker
 from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage
 from twigcast.broker.queues.leases import QueueLeases
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 
 
 class Clock:

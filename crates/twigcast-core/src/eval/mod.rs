@@ -313,6 +313,16 @@ impl<'a> Evaluator<'a> {
         self.nested(|| self.value(expr, Context::at(node)))
     }
 
+    /// `string()` of an expression that is asked of one node after the other.
+    pub fn string_at(&self, expr: &'a Expr, node: NodeRef) -> Result<Cow<'a, str>, EvalError> {
+        self.nested(|| self.string(expr, Context::at(node)))
+    }
+
+    /// `number()` of an expression that is asked of one node after the other.
+    pub fn number_at(&self, expr: &'a Expr, node: NodeRef) -> Result<f64, EvalError> {
+        self.nested(|| self.number(expr, Context::at(node)))
+    }
+
     /// Evaluate as in a predicate.
     fn nested<T>(&self, evaluate: impl FnOnce() -> Result<T, EvalError>) -> Result<T, EvalError> {
         let nesting = self.nesting.replace(self.nesting.get() + 1);

@@ -5,22 +5,33 @@
 //! - [`Action::Accept`]: nothing; the path is the query (YFilter's case).
 //! - [`Action::Twig`]: the path leads to the topmost branching step; the rest asks for structure only, so its truth
 //!   depends on nothing but the shape of the subtree (see [`crate::twig`]).
-//! - [`Action::Trigger`]: values decide. The path leads to an element that every match must hold (the *trigger*), where
-//!   possible with a *key*, an equality that a hash look-up can test for all queries at once. That is the last element of
-//!   which a value is asked: what the path says below it is structure, known of all queries at once from the shape of the
-//!   subtree; what it says above is looked up or verified upwards (Diao 2005, section 5.1: selection postponed).
+//! - [`Action::Trigger`]: structure and equalities decide, and one equality is a *key* that a hash look-up tests for all
+//!   queries at once. The path leads to the last element of which a value is asked: what the path says below it is
+//!   structure, known of all queries at once from the shape of the subtree; what it says above is looked up (Diao 2005,
+//!   section 5.1: selection postponed).
+//! - [`Action::Access`]: any other condition. The path leads to an element of which the query needs some value; an index of
+//!   such values leads to the query, and what remains is verified there (see [`cover`](self::cover)).
 //! - [`Action::Always`]: no necessary path is known; the expression is evaluated on each message.
 //!
 //! The query matches a message when any of its routes does.
 
 mod condition;
+mod cover;
+mod formula;
+mod operand;
 mod path;
+mod residual;
 mod trigger;
 mod value_condition;
 
-use crate::query::ast::{Axis, Expr, Step};
+use std::rc::Rc;
+
+use self::cover::Covers;
+use crate::query::ast::{Axis, Expr, Function, Step};
 
 pub use crate::query::ast::LinearStep;
+pub use operand::{NumberRange, Operand, Relation, ValueTest, ordered};
+pub use residual::Condition;
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
 
 /// A linear path for the automaton and what to do where it accepts.
@@ -42,24 +53,52 @@ pub enum Action {
     /// The query matches if the key and the verification hold.
     Trigger {
         /// A value to look up before anything else.
-        key: Option<ValueCondition>,
+        key: ValueCondition,
         /// What then remains to be checked.
         verify: Verify,
+    },
+    /// The query matches if one of these holds.
+    Access {
+        /// What is looked up, and what then remains to be verified.
+        entries: Vec<Access>,
+        /// The whole query has to be evaluated besides, once a message.
+        whole: bool,
     },
     /// Evaluate the whole expression on each message, whatever its names (the path is empty).
     Always,
 }
 
+/// What is looked up at an element where a path accepts, and what then remains to be verified.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The value that leads to the query; `None`: each element does.
+    pub test: Option<ValueTest>,
+    /// The rest, as a condition on the element; `None`: nothing.
+    pub residual: Option<Rc<Condition>>,
+}
+
 impl Route {
+    /// Is the whole query evaluated, at least on some messages?
+    pub fn evaluates_whole(&self) -> bool {
+        match &self.action {
+            Action::Always => true,
+            Action::Trigger { verify, .. } => verify.whole,
+            Action::Access { whole, .. } => *whole,
+            Action::Accept | Action::Twig(_) => false,
+        }
+    }
+
     /// Makes the route one that only narrows down the messages on which the whole query is evaluated.
     pub fn verify_whole(&mut self) {
-        let (key, verify) = match std::mem::replace(&mut self.action, Action::Always) {
-            Action::Always => return,
-            Action::Trigger { key, verify } => (key, verify),
-            Action::Accept | Action::Twig(_) => (None, Verify::default()),
-        };
-        // What was to be verified one by one is part of the whole.
-        self.action = Action::Trigger { key, verify: Verify { upward: Vec::new(), whole: true, ..verify } };
+        match &mut self.action {
+            Action::Always => {}
+            Action::Trigger { verify, .. } => verify.whole = true,
+            Action::Access { whole, .. } => *whole = true,
+            Action::Accept | Action::Twig(_) => {
+                let entries = vec![Access { test: None, residual: None }];
+                self.action = Action::Access { entries, whole: true };
+            }
+        }
     }
 }
 
@@ -70,70 +109,60 @@ pub struct Verify {
     pub also: Vec<ValueCondition>,
     /// Conditions on the structure below the element at a known distance.
     pub shapes: Vec<(Distance, Expr)>,
-    /// Some choice of ancestors for the path's steps passes these checks; one entry a step, outermost first. Empty:
-    /// nothing is to be chosen.
-    pub upward: Vec<StepCheck>,
-    /// The whole expression, evaluated once a message.
+    /// The whole query, evaluated once a message.
     pub whole: bool,
 }
 
-impl Verify {
-    /// Do look-ups decide all?
-    pub fn is_exact(&self) -> bool {
-        self.upward.is_empty() && !self.whole
+/// Which values are rare, as far as the population tells: what many queries ask for, many messages are expected to have.
+pub trait Frequencies {
+    /// In what part of all messages an operand is expected to equal a text.
+    fn equality(&self, operand: &Operand, text: &str) -> f32;
+}
+
+/// Nothing is known of values.
+struct UnknownFrequencies;
+
+impl Frequencies for UnknownFrequencies {
+    fn equality(&self, _operand: &Operand, _text: &str) -> f32 {
+        0.05
     }
 }
 
-/// What an element must pass to stand for one step of the path.
-#[derive(Clone, Debug)]
-pub struct StepCheck {
-    /// How the element relates to the one of the step before.
-    pub step: LinearStep,
-    /// Conditions that do not depend on the context position.
-    pub conditions: Vec<Expr>,
-    /// The step itself, where a predicate depends on the position among the parent's children.
-    pub positional: Option<Box<Step>>,
-}
-
-impl StepCheck {
-    fn is_trivial(&self) -> bool {
-        self.conditions.is_empty() && self.positional.is_none()
-    }
-}
-
-/// The routes of a query (normalised; see [`crate::query`]). An empty list: it can never match.
+/// The routes of a query (normalised; see [`crate::query`]) by itself. An empty list: it can never match.
 pub fn plan(query: &Expr) -> Vec<Route> {
+    plan_among(query, &UnknownFrequencies)
+}
+
+/// The routes of a query in a population.
+pub fn plan_among(query: &Expr, frequencies: &dyn Frequencies) -> Vec<Route> {
     let mut routes = Vec::new();
-    plan_boolean(query, &mut routes);
+    let mut covers = Covers::new(frequencies);
+    plan_boolean(query, &mut covers, &mut routes);
+    routes.extend(covers.into_routes());
     routes
 }
 
 /// Routes for one alternative of the query, in boolean context.
-fn plan_boolean(expr: &Expr, routes: &mut Vec<Route>) {
+fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
     match expr {
         Expr::Or(operands) | Expr::Union(operands) => {
-            for operand in operands {
-                plan_boolean(operand, routes);
-            }
+            operands.iter().for_each(|operand| plan_boolean(operand, covers, routes));
         }
-        Expr::Call { function: crate::query::ast::Function::Boolean, arguments } => plan_boolean(&arguments[0], routes),
-        _ => match condition::as_path(expr) {
-            Some(path) => path::plan_path(&path, routes),
-            None => plan_necessary(expr, routes),
+        Expr::Call { function: Function::Boolean, arguments } => plan_boolean(&arguments[0], covers, routes),
+        _ => match exact_route(expr) {
+            Some(route) => routes.push(route),
+            None => covers.add(expr),
         },
     }
 }
 
-/// A route that only narrows down the messages on which the whole expression is evaluated.
-fn plan_necessary(expr: &Expr, routes: &mut Vec<Route>) {
-    match condition::necessary_paths(expr) {
-        Some(paths) => {
-            for path in paths {
-                routes.extend(path::necessary_routes(&path));
-            }
-        }
-        None => routes.push(Route { path: Vec::new(), action: Action::Always }),
+/// The route of an expression that structure and look-ups of values decide, without anything to verify.
+fn exact_route(expr: &Expr) -> Option<Route> {
+    // Of values other than those of attributes one can be looked up, and nothing else be asked for.
+    if value_condition::content_lookups(expr)? > 1 {
+        return None;
     }
+    path::exact_route(&path::trunk_of(&condition::as_path(expr)?.steps)?)
 }
 
 /// Is this the step `descendant-or-self::node()` of the abbreviation `//`?
@@ -165,9 +194,9 @@ fn costliest(routes: &[Route]) -> Option<(&'static str, &'static str)> {
     let rank = |action: &Action| match action {
         Action::Accept => 0,
         Action::Twig(_) => 1,
-        Action::Trigger { verify, .. } if verify.whole => 4,
-        Action::Trigger { key: Some(_), .. } => 2,
-        Action::Trigger { key: None, .. } => 3,
+        Action::Trigger { verify: Verify { whole: true, .. }, .. } | Action::Access { whole: true, .. } => 4,
+        Action::Access { entries, .. } if entries.iter().any(|access| access.test.is_none()) => 3,
+        Action::Trigger { .. } | Action::Access { .. } => 2,
         Action::Always => 5,
     };
     routes.iter().map(|route| rank(&route.action)).max().map(|rank| ROUTES[rank])

@@ -1,31 +1,30 @@
-//! From a location path to routes: the trunk, the choice of trigger and key, and what is left to verify.
+//! The trunk of a location path, and routes that need no verification.
 
 use super::condition::is_structural;
-use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash, trigger};
+use super::trigger::{self, TriggerChoice};
+use super::{Action, LinearStep, Route, is_double_slash};
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
 use crate::query::position::is_positional;
-
-/// Alternatives of one `or` that become routes of their own.
-const ALTERNATIVES_MAX: usize = 16;
 
 /// The leading element steps of a path, with all that the path says of each of them. What comes after (an attribute, a
 /// text node, another axis) has become a condition on the last step, which is the same for the question of existence.
 pub(super) type Trunk = Vec<StepCheck>;
 
-/// Routes for "this path, from the document node, selects something".
-pub(super) fn plan_path(path: &Path, routes: &mut Vec<Route>) {
-    match trunk_of(&path.steps) {
-        Some(trunk) => plan_trunk(trunk, 0, routes),
-        None => routes.push(Route { path: Vec::new(), action: Action::Always }),
-    }
+/// What an element must pass to stand for one step of the path.
+#[derive(Clone, Debug)]
+pub(super) struct StepCheck {
+    /// How the element relates to the one of the step before.
+    pub step: LinearStep,
+    /// Conditions that do not depend on the context position.
+    pub conditions: Vec<Expr>,
+    /// The step itself, where a predicate depends on the position among the parent's children.
+    pub positional: Option<Box<Step>>,
 }
 
-/// A route that every message with a node on this path takes; the whole expression then decides.
-pub(super) fn necessary_routes(path: &Path) -> Vec<Route> {
-    let mut routes = Vec::new();
-    plan_path(path, &mut routes);
-    routes.iter_mut().for_each(Route::verify_whole);
-    routes
+impl StepCheck {
+    fn is_trivial(&self) -> bool {
+        self.conditions.is_empty() && self.positional.is_none()
+    }
 }
 
 /// Split a path into its trunk; `None` when not even its first step is an element below the document node.
@@ -101,7 +100,7 @@ fn with_rest(mut trunk: Trunk, steps: &[Step], from: usize, index: usize, descen
 }
 
 /// The step as one from an element, if it leads from the document node, by way of `//`, to what only elements have.
-fn on_some_element(step: &Step, after_double_slash: bool) -> Option<Step> {
+pub(super) fn on_some_element(step: &Step, after_double_slash: bool) -> Option<Step> {
     match (step.axis, &step.test) {
         (Axis::Attribute, _) | (Axis::Child, NodeTest::Text) if after_double_slash => Some(step.clone()),
         // `//text()` in its normal form. A position would count in the whole document.
@@ -127,10 +126,10 @@ fn conjuncts(predicates: &[Expr]) -> Vec<Expr> {
     list
 }
 
-fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
+/// The route of a path of which only structure or look-ups by the values of attributes decide; `None` for any other.
+pub(super) fn exact_route(trunk: &Trunk) -> Option<Route> {
     let Some(first) = trunk.iter().position(|check| !check.is_trivial()) else {
-        routes.push(Route { path: linear(&trunk), action: Action::Accept });
-        return;
+        return Some(Route { path: linear(trunk), action: Action::Accept });
     };
     if trunk.iter().all(|check| check.positional.is_none() && check.conditions.iter().all(is_structural)) {
         let mut conditions = trunk[first].conditions.clone();
@@ -138,28 +137,9 @@ fn plan_trunk(trunk: Trunk, depth: usize, routes: &mut Vec<Route>) {
             conditions.push(relative(steps_of(&trunk[first + 1..])));
         }
         let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
-        routes.push(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
-        return;
+        return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
     }
-    let best = trigger::best(&trunk);
-    let selectivity = best.as_ref().map_or(0, trigger::TriggerChoice::selectivity);
-    if selectivity < 3
-        && depth < 2
-        && let Some(alternatives) = split_alternatives(&trunk)
-    {
-        for alternative in alternatives {
-            plan_trunk(alternative, depth + 1, routes);
-        }
-        return;
-    }
-    routes.push(match best {
-        Some(trigger) => trigger.into_route(),
-        None => {
-            let path = linear(&trunk);
-            let verify = Verify { upward: trunk, ..Verify::default() };
-            Route { path, action: Action::Trigger { key: None, verify } }
-        }
-    });
+    trigger::best(trunk).map(TriggerChoice::into_route)
 }
 
 pub(super) fn linear(trunk: &[StepCheck]) -> Vec<LinearStep> {
@@ -188,24 +168,4 @@ pub(super) fn steps_of(trunk: &[StepCheck]) -> Vec<Step> {
         }
     }
     steps
-}
-
-/// `P[a or b]` as `P[a]` and `P[b]`, for the first condition that is an `or`.
-fn split_alternatives(trunk: &Trunk) -> Option<Vec<Trunk>> {
-    for (at, check) in trunk.iter().enumerate() {
-        for (which, condition) in check.conditions.iter().enumerate() {
-            let Expr::Or(operands) = condition else { continue };
-            if operands.len() > ALTERNATIVES_MAX {
-                continue;
-            }
-            let alternatives = operands.iter().map(|operand| {
-                let mut alternative = trunk.clone();
-                alternative[at].conditions.remove(which);
-                alternative[at].conditions.extend(conjuncts(std::slice::from_ref(operand)));
-                alternative
-            });
-            return Some(alternatives.collect());
-        }
-    }
-    None
 }

@@ -1,9 +1,9 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
 use super::condition::{as_path, is_structural};
-use super::path::{Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
-use super::value_condition::{self, ConditionValue, Distance, ValueCondition};
-use super::{Action, LinearStep, Route, StepCheck, Verify, is_double_slash};
+use super::path::{StepCheck, Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
+use super::value_condition::{self, Distance, ValueCondition};
+use super::{Action, LinearStep, Route, Verify, is_double_slash};
 use crate::query::ast::{Axis, Expr, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger, besides the path itself.
@@ -12,25 +12,19 @@ const SPINES_MAX: usize = 31;
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
 pub(super) struct TriggerChoice {
     path: Vec<LinearStep>,
-    /// `None` where no value can be looked up, though values decide.
-    key: Option<ValueCondition>,
+    key: ValueCondition,
     verify: Verify,
 }
 
 impl TriggerChoice {
-    fn score(&self) -> (u32, bool, u32, usize) {
-        let nearness = self.key.as_ref().map_or(1, |key| match key.distance {
-            // A value of the element itself is looked up once; one of an ancestor, at all that is below.
-            Distance::Up(0) => 2,
-            Distance::Up(_) | Distance::Level(_) => 1,
-            Distance::Any => 0,
-        });
-        (self.selectivity(), self.verify.is_exact(), nearness, self.path.len())
+    fn score(&self) -> (u32, bool, usize) {
+        // A value of the element itself is looked up once; one of an ancestor, at all that is below.
+        (self.key.value.selectivity(), self.key.distance == Distance::Up(0), self.path.len())
     }
 
-    /// How much the key narrows the candidates down; 0 without one.
-    pub(super) fn selectivity(&self) -> u32 {
-        self.key.as_ref().map_or(0, |key| key.value.selectivity())
+    /// Is the key found by a hash, and not among all bounds that a value satisfies?
+    fn is_looked_up(&self) -> bool {
+        !self.key.value.is_comparison()
     }
 
     pub(super) fn into_route(self) -> Route {
@@ -52,7 +46,8 @@ pub(super) fn best(trunk: &Trunk) -> Option<TriggerChoice> {
         next += 1;
     }
     let all = std::iter::once(trunk).chain(spines.iter().map(|(spine, _)| spine));
-    all.filter_map(spine_trigger).max_by_key(TriggerChoice::score)
+    let triggers = all.filter_map(|spine| exact_trigger(spine, spine.iter().rposition(asks_values)?));
+    triggers.filter(TriggerChoice::is_looked_up).max_by_key(TriggerChoice::score)
 }
 
 /// All spines that leave this one, at step `from` or later, into a nested path.
@@ -98,28 +93,6 @@ fn holds_value(steps: &[Step]) -> bool {
     steps.iter().any(|step| !step.predicates.is_empty() || step.axis == Axis::Attribute)
 }
 
-/// The best key on a spine: where possible one after which nothing is left but look-ups.
-fn spine_trigger(spine: &Trunk) -> Option<TriggerChoice> {
-    let valued = spine.iter().rposition(asks_values)?;
-    if let Some(exact) = exact_trigger(spine, valued) {
-        return Some(exact);
-    }
-    let mut best: Option<TriggerChoice> = None;
-    for (at, check) in spine.iter().enumerate() {
-        for (which, condition) in check.conditions.iter().enumerate() {
-            let Some((value, covers)) = value_condition::of_condition(condition) else { continue };
-            if value.selectivity() == 0 {
-                continue;
-            }
-            let trigger = verified_trigger(spine, valued, at, which, value, covers);
-            if best.as_ref().is_none_or(|existing| existing.score() < trigger.score()) {
-                best = Some(trigger);
-            }
-        }
-    }
-    best
-}
-
 /// Does a step ask for more than structure?
 fn asks_values(check: &StepCheck) -> bool {
     check.positional.is_some() || !check.conditions.iter().all(is_structural)
@@ -146,17 +119,14 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     if end + 1 < spine.len() {
         shapes.push((Distance::Up(0), relative(steps_of(&spine[end + 1..]))));
     }
-    if keys.is_empty() {
-        return None;
-    }
     // The first is looked up, if possible a value of the element itself: an ancestor's is looked up at all that is below.
     // Of the others, those come first that hold most seldom.
     keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance == Distance::Up(0))));
-    let key = (keys[0].value.selectivity() > 0).then(|| keys.remove(0));
-    Some(TriggerChoice {
+    let is_useful = keys.first().is_some_and(|key| key.value.selectivity() > 0);
+    is_useful.then(|| TriggerChoice {
+        key: keys.remove(0),
         path: linear(&spine[..=end]),
-        key,
-        verify: Verify { also: keys, shapes, ..Verify::default() },
+        verify: Verify { also: keys, shapes, whole: false },
     })
 }
 
@@ -171,58 +141,4 @@ fn fixed_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
     } else {
         None
     }
-}
-
-/// A trigger with the given condition as key and all the rest verified upwards, from the last step that asks for values
-/// (`valued`).
-fn verified_trigger(
-    spine: &Trunk,
-    valued: usize,
-    at: usize,
-    which: usize,
-    value: ConditionValue,
-    covers: bool,
-) -> TriggerChoice {
-    let mut spine = spine.clone();
-    let condition = spine[at].conditions.remove(which);
-    let mut shapes = Vec::new();
-    // Text is tested where it is complete and cheap to get at: on the trigger itself.
-    let end = if value.is_attribute() { valued } else { at };
-    if end + 1 < spine.len() {
-        let rest = relative(steps_of(&spine[end + 1..]));
-        spine.truncate(end + 1);
-        if end == valued {
-            shapes.push((Distance::Up(0), rest));
-        } else {
-            spine[end].conditions.push(rest);
-        }
-    }
-    let distance = fixed_distance(&spine, at, spine.len() - 1).unwrap_or(Distance::Any);
-    let also = further_keys(&mut spine);
-    if distance == Distance::Any || !covers {
-        // "Some ancestor" is not "the ancestor on the path": keep the condition for the verification.
-        spine[at].conditions.insert(0, condition);
-    }
-    let path = linear(&spine);
-    let upward = if spine.iter().all(StepCheck::is_trivial) { Vec::new() } else { spine };
-    let verify = Verify { also, shapes, upward, ..Verify::default() };
-    TriggerChoice { path, key: Some(ValueCondition { distance, value }), verify }
-}
-
-/// Attribute values without which the conditions of a spine cannot hold, those that hold most seldom first. Conditions
-/// of which they say all are taken out.
-fn further_keys(spine: &mut Trunk) -> Vec<ValueCondition> {
-    let mut keys = Vec::new();
-    for at in 0..spine.len() {
-        let distance = fixed_distance(spine, at, spine.len() - 1).unwrap_or(Distance::Any);
-        spine[at].conditions.retain(|condition| match value_condition::of_condition(condition) {
-            Some((value, covers)) if value.is_attribute() && value.selectivity() > 0 => {
-                keys.push(ValueCondition { distance, value });
-                !covers || distance == Distance::Any
-            }
-            _ => true,
-        });
-    }
-    keys.sort_by_key(|key| std::cmp::Reverse((key.value.selectivity(), key.distance != Distance::Any)));
-    keys
 }

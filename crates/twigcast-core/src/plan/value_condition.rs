@@ -21,8 +21,6 @@ pub enum Distance {
     Up(u16),
     /// So many levels below the document node; 1 is the root element.
     Level(u16),
-    /// The accepting element or any ancestor: a necessary condition only.
-    Any,
 }
 
 /// What the tested element must hold.
@@ -77,6 +75,11 @@ impl ConditionValue {
             Self::AttributeNumber(..) | Self::TextNumber(_) | Self::ValueNumber(_) => 3,
             Self::AttributeText(..) | Self::Text(_) | Self::Value(_) => 4,
         }
+    }
+
+    /// Is it a comparison by order, or with what is unequal? Of these many hold at once.
+    pub(super) fn is_comparison(&self) -> bool {
+        matches!(self, Self::AttributeCompared(..) | Self::ValueOrdered(..))
     }
 
     /// Is it about attributes (cheap to test on ancestors too) rather than about text?
@@ -217,4 +220,31 @@ fn needs_attribute(expr: &Expr) -> Option<(ConditionValue, bool)> {
         [name] => Some((ConditionValue::AttributeExists(*name), false)),
         _ => None,
     }
+}
+
+/// How many values other than those of attributes an expression looks up, if all that it asks for is structure and values
+/// that are keys; `None` if it asks for more.
+pub(super) fn content_lookups(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::And(operands) => content_lookups_of_all(operands),
+        Expr::Path(Path { start: PathStart::Root | PathStart::Context, steps }) => content_lookups_of_steps(steps),
+        Expr::Compare { left, right, .. } => {
+            let path = if matches!(**left, Expr::Path(_)) { left } else { right };
+            let Expr::Path(Path { start: PathStart::Root | PathStart::Context, steps }) = &**path else { return None };
+            let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(_) | Expr::Number(_));
+            let is_attribute = steps.last().is_some_and(|step| step.axis == Axis::Attribute);
+            (is_constant(left) || is_constant(right)).then_some(())?;
+            Some(content_lookups_of_steps(steps)? + usize::from(!is_attribute))
+        }
+        Expr::Call { function: Function::Not, .. } if of_condition(expr).is_some_and(|(_, is_all)| is_all) => Some(0),
+        _ => condition::is_structural(expr).then_some(0),
+    }
+}
+
+fn content_lookups_of_all(operands: &[Expr]) -> Option<usize> {
+    operands.iter().map(content_lookups).sum()
+}
+
+fn content_lookups_of_steps(steps: &[Step]) -> Option<usize> {
+    steps.iter().map(|step| content_lookups_of_all(&step.predicates)).sum()
 }

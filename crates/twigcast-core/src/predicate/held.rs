@@ -1,11 +1,11 @@
 //! At which levels above an element atoms hold: whether a key holds, of an ancestor as of the element itself, is then told
 //! by one bit, without a set of keys made for each element.
 //!
-//! An atom has a word, with a bit for each level. A distance is a mask of such words: one bit for the element so many
-//! levels up, all bits for any element of the lineage. So what changes from one element to the next are the words of the
+//! An atom has a word, with a bit for each level. A distance is a mask of such words: one bit, that of the element so many
+//! levels up or on that level. So what changes from one element to the next are the words of the
 //! few atoms of those that are left and entered.
 
-use super::packed::{ANY_SLOT, AtomId, CONTENT_SLOT, LEVEL_SLOTS, PackedCondition, SLOTS, slot_of};
+use super::packed::{AtomId, CONTENT_SLOT, LEVEL_SLOTS, PackedCondition, SLOTS, slot_of};
 use crate::document::NodeId;
 
 /// Elements on this level and all below it share a bit.
@@ -31,7 +31,6 @@ const fn masks() -> [[u32; SLOTS]; LEVELS] {
         let mut slot = 0;
         while slot < SLOTS {
             masks[level][slot] = match slot as u32 {
-                ANY_SLOT => !CONTENT,
                 CONTENT_SLOT => CONTENT,
                 // Levels are those of ancestors: that of the element itself is at distance 0.
                 slot if slot >= LEVEL_SLOTS => {
@@ -237,7 +236,6 @@ mod tests {
                         for level in 1..=Distance::LEVEL_MAX {
                             check(pack(Distance::Level(level as u16), atom), level < depth && has(level - 1));
                         }
-                        check(pack(Distance::Any, atom), (0..depth).any(has));
                         check(pack_content(atom), content[own as usize..].contains(&atom));
                     }
                 }

@@ -37,7 +37,6 @@ pub fn with_prefix(prefix: PackedCondition, atom: AtomId) -> PackedCondition {
 #[inline]
 pub fn unpack(key: PackedCondition) -> (Distance, AtomId) {
     let distance = match key >> ATOM_BITS {
-        ANY_SLOT => Distance::Any,
         CONTENT_SLOT => Distance::Up(0),
         slot if slot > LEVEL_SLOTS => Distance::Level((slot - LEVEL_SLOTS) as u16),
         slot => Distance::Up(slot as u16),
@@ -56,7 +55,6 @@ fn slot(distance: Distance) -> u32 {
     match distance {
         Distance::Up(levels) => u32::from(levels),
         Distance::Level(level) => LEVEL_SLOTS + u32::from(level),
-        Distance::Any => ANY_SLOT,
     }
 }
 
@@ -64,7 +62,6 @@ fn slot(distance: Distance) -> u32 {
 pub(super) const SLOTS: usize = 1 << (32 - ATOM_BITS);
 /// Levels count from here; 0 is none.
 pub(super) const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
-pub(super) const ANY_SLOT: u32 = 63;
 /// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
 pub(super) const CONTENT_SLOT: u32 = 62;
 
@@ -104,14 +101,13 @@ impl Distances {
         if level <= Distance::LEVEL_MAX {
             prefixes.add(self, LEVEL_SLOTS + level as u32);
         }
-        prefixes.add(self, ANY_SLOT);
         prefixes
     }
 
     /// The members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
     /// distance packed with atom 0.
     pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedCondition)> {
-        let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT | 1 << ANY_SLOT);
+        let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT);
         std::iter::from_fn(move || {
             while rest != 0 {
                 let slot = rest.trailing_zeros();
@@ -126,11 +122,6 @@ impl Distances {
             }
             None
         })
-    }
-
-    /// [`Distance::Any`], packed with atom 0, if it is a member.
-    pub fn any(self) -> Option<PackedCondition> {
-        (self.0 >> ANY_SLOT & 1 == 1).then_some(ANY_SLOT << ATOM_BITS)
     }
 
     /// No member?
@@ -152,10 +143,10 @@ impl Distances {
     }
 }
 
-/// Up to three distances, packed with atom 0.
+/// Up to two distances, packed with atom 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prefixes {
-    keys: [PackedCondition; 3],
+    keys: [PackedCondition; 2],
     count: usize,
 }
 

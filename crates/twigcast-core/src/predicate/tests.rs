@@ -6,10 +6,11 @@ use super::packed::{ATOMS_MAX, pack, pack_content, unpack};
 use super::shape_lists::ShapeWaitLists;
 use super::trigger_table::TriggerTable;
 use super::waiters::{IndexedTrigger, Waiter};
+use crate::ids::ShapeId;
 use crate::plan::Distance;
 
 fn entry(n: u32) -> IndexedTrigger {
-    let distance = if n.is_multiple_of(7) { Distance::Any } else { Distance::Up((n % 5) as u16) };
+    let distance = if n.is_multiple_of(7) { Distance::Level(3) } else { Distance::Up((n % 5) as u16) };
     IndexedTrigger {
         key: pack(distance, n / 3 + 1),
         waiting: Waiter {
@@ -22,7 +23,7 @@ fn entry(n: u32) -> IndexedTrigger {
 }
 
 fn check(table: &TriggerTable, live: &[IndexedTrigger]) {
-    for distance in (0..6).map(Distance::Up).chain([Distance::Any, Distance::Level(2)]) {
+    for distance in (0..6).map(Distance::Up).chain([Distance::Level(3), Distance::Level(2)]) {
         for atom in 0..200 {
             let key = pack(distance, atom);
             let mut expected: Vec<_> = live.iter().filter(|e| e.key == key).map(|e| e.waiting).collect();
@@ -48,9 +49,9 @@ fn every_trigger_is_found_under_its_key_and_no_other() {
     check(&table, &live);
     let prefix = |distance| pack(distance, 0);
     let distances = table.distances();
-    assert_eq!(*distances.prefixes(4, 1), [prefix(Distance::Up(4)), prefix(Distance::Any)]);
-    assert_eq!(*distances.prefixes(5, 1), [prefix(Distance::Any)]);
-    assert_eq!(*distances.prefixes(1_000, 1_000), [prefix(Distance::Any)]);
+    assert_eq!(*distances.prefixes(4, 1), [prefix(Distance::Up(4))]);
+    assert_eq!(*distances.prefixes(5, 3), [prefix(Distance::Level(3))]);
+    assert_eq!(*distances.prefixes(1_000, 1_000), []);
     assert!(!distances.is_own() && !distances.content());
     check(&TriggerTable::default(), &[]);
 
@@ -137,7 +138,7 @@ fn lists_are_narrowed_down_to_what_holds() {
             for _ in 0..2 {
                 let mut positions = keys.clone();
                 table.select(&mut positions);
-                let sought = (&table, &keys[..], shape);
+                let sought = (&table, &keys[..], ShapeId::from_u32(shape));
                 let hash = narrowed.hash(sought);
                 let candidate = narrowed.candidate(hash);
                 let start = candidate

@@ -6,6 +6,7 @@
 //! - [`packed_name`]: names of up to 16 bytes as two integers
 //! - [`number`]: numbers as XPath reads, writes and rounds them
 //! - [`cow_table`]: a copy-on-write table
+//! - [`stamped_table`]: a hash table that is emptied in no time
 //! - [`string_arena`]: an arena of short strings
 
 pub(crate) mod chunked;
@@ -14,4 +15,5 @@ pub(crate) mod hash_index;
 pub(crate) mod json;
 pub mod number;
 pub(crate) mod packed_name;
+pub(crate) mod stamped_table;
 pub(crate) mod string_arena;

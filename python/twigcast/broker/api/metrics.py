@@ -1,4 +1,4 @@
-"""What the broker counts, in the form that Prometheus reads."""
+"""The counters of the broker as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _PREFIX: Final = "twigcast_"
 
 
 class BrokerCollector:
-    """Reads the counters when it is asked.
+    """A collector that reads the counters of the hub.
 
     Args:
-        metrics: Of the hub.
-        streams: How many streams are open.
+        metrics: The counters.
+        streams: Returns the number of open streams.
     """
 
     def __init__(self, metrics: Metrics, streams: Callable[[], int]) -> None:
@@ -60,7 +60,7 @@ class BrokerCollector:
         self._streams = streams
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now."""
+        """Yields all metrics as they are now."""
         for name, (attribute, text) in _COUNTERS.items():
             yield CounterMetricFamily(_PREFIX + name, text, value=getattr(self._metrics, attribute))
         for name, (attribute, text) in _GAUGES.items():
@@ -80,6 +80,6 @@ def _histogram(name: str, text: str, result: Histogram) -> HistogramMetricFamily
 
 
 def fill(registry: CollectorRegistry, metrics: Metrics, streams: Callable[[], int]) -> None:
-    """Have a registry tell of a broker, and of its process."""
+    """Adds the metrics of a broker, and of its process, to a registry."""
     registry.register(BrokerCollector(metrics, streams))
     ProcessCollector(registry=registry)

@@ -1,4 +1,4 @@
-"""What the broker counts of the network: pushing and polling, in the form that Prometheus reads."""
+"""The counters of pushing and polling as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from twigcast.broker.outbound import OutboundServices
 
 
 class OutboundCollector:
-    """Reads the counters when it is asked.
+    """A collector that reads the counters of the outbound services.
 
     Args:
-        outward: The parts that count.
+        outward: The outbound services.
     """
 
     def __init__(self, outward: OutboundServices) -> None:
         self._outward = outward
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now."""
+        """Yields all metrics as they are now."""
         pushes, polls = self._outward.pusher.counts, self._outward.poller.counts
         for name, text, value in (
             ("push_attempts", "Requests that carried deliveries.", pushes.attempts),

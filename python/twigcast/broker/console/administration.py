@@ -1,4 +1,4 @@
-"""Tokens and tenants, for administrators."""
+"""Pages of tokens and tenants, for administrators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twigcast.errors import TwigcastError
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     admin = Scope.ADMIN
     return [
         desk.route("/tokens", tokens, scope=admin),
@@ -35,7 +35,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def tokens(visit: PageRequest) -> Response:
-    """The tokens of the tenant."""
+    """Shows the tokens of the tenant."""
     return await _tokens_page(visit)
 
 
@@ -50,7 +50,7 @@ async def _tokens_page(visit: PageRequest, error: TwigcastError | None = None) -
 
 
 async def add_token(visit: PageRequest) -> Response:
-    """Make a token; the next page shows it, once."""
+    """Makes a token; the next page shows it, once."""
     form = visit.form
     try:
         chosen = [scope for scope in Scope if form.has(f"scope_{scope.value}")]
@@ -67,7 +67,7 @@ async def add_token(visit: PageRequest) -> Response:
 
 
 async def delete_token(visit: PageRequest) -> Response:
-    """Delete a token."""
+    """Deletes a token."""
     number = visit.form.number("id", 0)
     existing = await visit.read(visit.store.tokens, visit.tenant_id)
     if all(token.id != number for token in existing):
@@ -84,7 +84,7 @@ async def delete_token(visit: PageRequest) -> Response:
 
 
 async def tenants(visit: PageRequest) -> Response:
-    """All tenants, for administrators of the broker."""
+    """Shows all tenants, for administrators of the broker."""
     visit.principal.require_operator()
     return await _tenants_page(visit, FormFields({}))
 
@@ -107,7 +107,7 @@ async def _tenants_page(visit: PageRequest, form: FormFields, error: TwigcastErr
 
 
 async def add_tenant(visit: PageRequest) -> Response:
-    """Make a tenant."""
+    """Makes a tenant."""
     visit.principal.require_operator()
     try:
         body = TenantIn.model_validate({"name": visit.form.line("name")})
@@ -120,7 +120,7 @@ async def add_tenant(visit: PageRequest) -> Response:
 
 
 async def set_limits(visit: PageRequest) -> Response:
-    """Give a tenant limits of its own; where none is given, the broker's hold."""
+    """Sets a tenant's own limits; for empty fields, the broker's hold."""
     visit.principal.require_operator()
     tenant = await _tenant(visit)
     limits = {name: visit.form.number(name, 0) for name in TenantLimits.model_fields if visit.form.line(name)}
@@ -135,7 +135,7 @@ async def set_limits(visit: PageRequest) -> Response:
 
 
 async def view_tenant(visit: PageRequest) -> Response:
-    """Look at another tenant, or at one's own again."""
+    """Switches to another tenant, or back to one's own."""
     if not visit.form.has("tenant"):
         visit.session.tenant_id = None
         return visit.go("/")

@@ -1,4 +1,4 @@
-"""What went wrong: dead letters and rejected messages."""
+"""Pages of dead letters and rejected messages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from twigcast.broker.console.rejected import excerpt
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeadLetter, RejectedRecord
-from twigcast.broker.store.interface import Transaction
+from twigcast.broker.store.store import Transaction
 
 PAGE: Final = 25
 """Entries on one page."""
 
 AT_ONCE: Final = 1_000
-"""Dead letters that are retried or removed in one commit."""
+"""Dead letters that are redriven or removed in one commit."""
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     return [
         desk.route("/dead-letters", dead_letters),
         desk.route("/dead-letters/one", dead_letter),
@@ -43,7 +43,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def dead_letters(visit: PageRequest) -> Response:
-    """Deliveries that were given up, newest first."""
+    """Shows deliveries that were given up, newest first."""
     key = visit.form.text("key") or None
 
     async def read(before: int | None, after: int | None, limit: int) -> list[DeadLetter]:
@@ -56,14 +56,14 @@ async def dead_letters(visit: PageRequest) -> Response:
 
 
 async def dead_letter(visit: PageRequest) -> Response:
-    """One of them, with what was to be delivered."""
+    """Shows one of them, with its body."""
     letter = await _letter(visit)
     laid = await visit.read(lay_out, as_text(letter.body))
     return visit.page("dead_letter.html", letter=letter, laid=laid)
 
 
 async def retry(visit: PageRequest) -> Response:
-    """Deliver again: one, or all of a subscription."""
+    """Redrives one, or all of a subscription."""
     count = 0
     for some in _some(await _chosen(visit)):
         count += len(await visit.context.broker.redrive(some))
@@ -71,7 +71,7 @@ async def retry(visit: PageRequest) -> Response:
 
 
 async def remove(visit: PageRequest) -> Response:
-    """Remove for good: one, or all of a subscription."""
+    """Removes one for good, or all of a subscription."""
     count = 0
     for some in _some(await _chosen(visit)):
         count += await visit.context.broker.change(_remover(some))
@@ -83,7 +83,7 @@ def _remover(ids: Sequence[int]) -> Callable[[Transaction], int]:
 
 
 def _back(visit: PageRequest) -> str:
-    """The list that the form was on."""
+    """Returns the list that the form was on."""
     return pages.link("/dead-letters", key=visit.form.text("key") or None)
 
 
@@ -92,7 +92,7 @@ def _some(ids: Sequence[int]) -> list[Sequence[int]]:
 
 
 async def _chosen(visit: PageRequest) -> list[int]:
-    """The dead letter of the form's number; without one, all of its key."""
+    """Returns the dead letter of the form's number; without a number, all of its key."""
     if visit.form.has("id"):
         return [(await _letter(visit)).id]
     key = visit.form.text("key")
@@ -102,7 +102,7 @@ async def _chosen(visit: PageRequest) -> list[int]:
 
 
 def _all_of(visit: PageRequest, key: str) -> list[int]:
-    """All dead letters of a subscription, the oldest first, so that they are retried in order. Blocks."""
+    """Returns all dead letters of a subscription, the oldest first, so that they are redriven in order. Blocks."""
     ids: list[int] = []
     before: int | None = None
     while some := visit.store.dead_letters(visit.tenant_id, before_id=before, limit=PAGE, key=key):
@@ -123,7 +123,7 @@ async def _letter(visit: PageRequest) -> DeadLetter:
 
 
 async def rejected(visit: PageRequest) -> Response:
-    """Messages that could not be processed, newest first."""
+    """Shows rejected messages, newest first."""
 
     async def read(before: int | None, after: int | None, limit: int) -> list[RejectedRecord]:
         return await visit.read(visit.store.rejected, visit.tenant_id, before_id=before, after_id=after, limit=limit)
@@ -133,20 +133,20 @@ async def rejected(visit: PageRequest) -> Response:
 
 
 async def rejected_message(visit: PageRequest) -> Response:
-    """One of them, with the place of the error marked."""
+    """Shows one of them, with the place of the error marked."""
     result = await _rejected(visit)
     shown = await visit.read(excerpt, result.body, result.line, result.column)
     return visit.page("rejected_message.html", message=result, excerpt=shown)
 
 
 async def download(visit: PageRequest) -> Response:
-    """The body of one, as it was sent."""
+    """Sends the body of one, as it was published."""
     result = await _rejected(visit)
     return pages.download(result.body, f"rejected-{result.id}")
 
 
 async def remove_rejected(visit: PageRequest) -> Response:
-    """Remove one for good."""
+    """Removes one for good."""
     result = await _rejected(visit)
     await visit.context.broker.change(lambda transaction: transaction.remove_rejected([result.id]))
     return visit.go(pages.link("/rejected"), "The rejected message is removed.")

@@ -1,7 +1,7 @@
-"""XML as pieces with their places: what the highlighting of messages is made from.
+"""XML as tokens with their positions, from which messages are highlighted.
 
-The messages are well-formed, since the engine accepted them, so that a few regular expressions tell the pieces apart.
-Whatever does not fit them is shown as text: nothing is ever lost or altered here.
+The messages are well-formed, since the engine accepted them, so that a few regular expressions tell the tokens apart.
+Anything else is shown as text: nothing is ever lost or altered here.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _IN_TAG: Final = re.compile(
 
 
 class MarkupToken(NamedTuple):
-    """A piece of a message: a tag, a run of text, a comment and so on."""
+    """A token of a message: a tag, a run of text, a comment and so on."""
 
     kind: Kind
     start: int
-    """Characters from 0."""
+    """Position in characters from 0."""
     text: str
 
 
 class TokenPart(NamedTuple):
-    """A part of a piece that is shown in one way."""
+    """A part of a token that is shown in one way."""
 
     kind: str
     """``punctuation``, ``name``, ``attribute``, ``value``, ``text``, ``entity``, ``cdata``, ``comment``, ..."""
     start: int
-    """Characters from 0."""
+    """Position in characters from 0."""
     text: str
 
 
 def pieces(text: str) -> Iterator[MarkupToken]:
-    """The pieces of a message, one after the other; together they are the message."""
+    """Yields the tokens of a message, which together are the message."""
     for result in _PIECE.finditer(text):
         kind = result.lastgroup
         if kind == "start" and result.group().endswith("/>"):
@@ -65,7 +65,7 @@ _ENTITY: Final = re.compile(r"&[^;\s]*;")
 
 
 def bits(piece: MarkupToken) -> Iterator[TokenPart]:
-    """The parts of a piece; together they are the piece."""
+    """Yields the parts of a token, which together are the token."""
     if piece.kind in ("start", "end", "empty"):
         yield from _tag_bits(piece)
     elif piece.kind == "text":

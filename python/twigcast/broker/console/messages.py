@@ -1,4 +1,4 @@
-"""Messages: the latest, and one of them with its matches."""
+"""Pages of messages: the latest, and one of them with its matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twigcast.broker.console.subscriptions import asked_of, find
 from twigcast.broker.console.workbench import account_of
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 from twigcast.errors import TwigcastError
 
 PAGE: Final = 50
@@ -29,7 +29,7 @@ MATCHES_SHOWN: Final = 200
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     return [
         desk.route("/messages", listing),
         desk.route("/messages/one", one),
@@ -39,7 +39,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def listing(visit: PageRequest) -> Response:
-    """Messages, newest first."""
+    """Shows messages, newest first."""
     source = visit.form.line("source") or None
 
     async def read(before: int | None, after: int | None, limit: int) -> list[MessageSummary]:
@@ -66,7 +66,7 @@ async def listing(visit: PageRequest) -> Response:
 
 
 async def search(visit: PageRequest) -> Response:
-    """Find a message by its id or its number."""
+    """Finds a message by its id or its number."""
     requested = visit.form.line("id")
     result = await visit.read(visit.store.message_by_id, visit.tenant_id, requested)
     if result is None and requested.isascii() and requested.isdigit() and len(requested) < 19:
@@ -77,7 +77,7 @@ async def search(visit: PageRequest) -> Response:
 
 
 async def one(visit: PageRequest) -> Response:
-    """A message, the subscriptions that took it, and why one did or did not."""
+    """Shows a message, the subscriptions that got it, and why one did or did not."""
     message = await find_message(visit)
     asked_key = visit.form.text("key")
     shown, subscription, trouble = None, None, None
@@ -103,7 +103,7 @@ async def one(visit: PageRequest) -> Response:
 
 
 async def find_message(visit: PageRequest) -> StoredMessage:
-    """The message that is asked for.
+    """Returns the requested message.
 
     Raises:
         NotFound: There is none.
@@ -116,6 +116,6 @@ async def find_message(visit: PageRequest) -> StoredMessage:
 
 
 async def download(visit: PageRequest) -> Response:
-    """A message as it is stored."""
+    """Sends a message as it is stored."""
     message = await find_message(visit)
     return pages.download(message.xml, f"message-{message.seq}.xml")

@@ -1,4 +1,4 @@
-"""The first page: what goes on, and what needs attention."""
+"""The first page: the current activity, and alerts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.model import Source, SubscriptionState
-from twigcast.broker.store.interface import Statistics, Store
+from twigcast.broker.store.records import Statistics
+from twigcast.broker.store.store import Store
 
 LATEST: Final = 8
 """Messages that are shown."""
@@ -21,7 +22,7 @@ LATEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that needs attention."""
+    """A condition that needs attention."""
 
     text: str
     address: str
@@ -29,12 +30,12 @@ class Alert:
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of this page."""
+    """Returns the routes of this page."""
     return [desk.route("/", overview), desk.route("/live", live)]
 
 
 async def overview(visit: PageRequest) -> Response:
-    """What goes on."""
+    """Shows the current activity."""
     statistics = await visit.read(visit.store.statistics, visit.tenant_id)
     latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LATEST)
     warnings = await visit.read(_warnings, visit.store, visit.tenant_id, statistics)
@@ -52,10 +53,10 @@ async def overview(visit: PageRequest) -> Response:
 
 
 async def live(visit: PageRequest) -> Response:
-    """What is new since the page was loaded: samples for the charts, rows of messages, totals."""
+    """Sends what is new since the page was loaded: samples for the charts, rows of messages, totals."""
     samples = visit.console.activity.samples(_scope(visit), visit.form.number("sample", 0))
     after = visit.form.number("message", 0)
-    # From the end: of many new messages the oldest are not worth showing.
+    # From the end: of many new messages the oldest need not be shown.
     latest = await visit.read(visit.store.message_summaries, visit.tenant_id, after=after, limit=LATEST)
     answer: dict[str, Any] = {"samples": [sample.as_dict() for sample in samples]}
     if latest:
@@ -68,12 +69,12 @@ async def live(visit: PageRequest) -> Response:
 
 
 def _scope(visit: PageRequest) -> int | None:
-    """Whose activity is shown: that of all tenants only to an administrator of the broker, at home."""
+    """Returns whose activity is shown: that of all tenants only to an administrator of the broker, at home."""
     return None if visit.is_operator and not visit.is_away else visit.tenant_id
 
 
 def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Alert]:
-    """What needs attention. Blocks."""
+    """Returns the alerts. Blocks."""
     results = []
     suspended = store.subscription_count(tenant_id, SubscriptionState.SUSPENDED)
     if suspended:

@@ -1,4 +1,4 @@
-"""All pages as one router, and what runs beside them."""
+"""All pages as one router, and the task of the activity."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _A_YEAR = 365 * 86_400
 
 
 def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
-    """The pages, to be included in the application of :func:`twigcast.broker.api.app.create_app`.
+    """Returns the pages, to be included in the application of :func:`twigcast.broker.api.app.create_app`.
 
     Args:
-        pushed: How many deliveries were sent to webhooks and WebSub subscribers.
+        pushed: Returns the number of deliveries sent through channels.
     """
     desk = PageAdmission(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
     for subject in (sign_in, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
         routes += subject.routes(desk)
 
-    # Last, since they take every address that is left.
+    # Last, since they match every remaining path.
     routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), desk.route("/{rest:path}", _missing)]
 
     @asynccontextmanager
@@ -60,7 +60,7 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
 
 
 def _reading(context: ApiContext, pushed: int) -> CounterSnapshot:
-    """The counters as they are now."""
+    """Returns the counters as they are now."""
     metrics = context.broker.metrics
     histogram = metrics.hand_over_seconds
     return CounterSnapshot(
@@ -85,7 +85,7 @@ async def _missing(visit: PageRequest) -> Response:
 
 
 async def _static(request: Request) -> Response:
-    """A style sheet, a script or a picture. Its address changes with its content."""
+    """Sends a style sheet, a script or a picture. Its address changes with its content."""
     result = pages.static_file(request.path_params["name"])
     if result is None:
         return Response("there is no such file", 404, pages.HEADERS, "text/plain; charset=utf-8")

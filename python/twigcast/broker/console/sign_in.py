@@ -24,7 +24,7 @@ _PATH: Final = "/sign-in"
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     address = pages.BASE + _PATH
     return [
         Route(address, _sign_in_page, methods=["GET"], include_in_schema=False),
@@ -71,7 +71,7 @@ async def _sign_out(visit: PageRequest) -> Response:
 
 
 def _page(request: Request, target: str, reason: str | None = None, status: int = 200) -> Response:
-    """The form; it carries what its cookie carries, so that no other site can sign somebody in."""
+    """Returns the form with the value of its cookie, so that no other site can sign a person in."""
     mark = secrets.token_urlsafe(18)
     values = {"csrf": mark, "next": target, "reason": reason}
     response = pages.html(pages.render("sign_in.html", values), status)
@@ -90,6 +90,6 @@ def _check_origin(request: Request, supplied: str) -> None:
 
 
 def _own_page(target: str) -> str:
-    """Where to go, if it is a page of the console."""
+    """Returns the page to go to, if it is one of the console."""
     is_own = target.startswith(f"{pages.BASE}/") and "\\" not in target and target.isprintable()
     return target if is_own else "/"

@@ -1,4 +1,4 @@
-"""Sources: where messages come from."""
+"""Pages of sources, the origins of messages."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from twigcast.broker.console.forms import FormFields, invalid
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.errors import Conflict, Invalid, NotFound
 from twigcast.broker.model import Scope, Source
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 from twigcast.errors import TwigcastError
 
 LOOKED_AT: Final = 1_000
-"""Messages from which the rates of sources are taken."""
+"""Messages from which the rates of sources are computed."""
 
 LATELY_SECONDS: Final = 3_600.0
-"""Only messages of so long count as lately."""
+"""Age up to which messages count for the rates."""
 
 KINDS: Final = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder of files over HTTP"}
-"""The kinds that are polled."""
+"""The kinds of source that are polled."""
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     return [
         desk.route("/sources", listing),
         desk.route("/sources/add", add, change=True, scope=Scope.ADMIN),
@@ -44,7 +44,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def listing(visit: PageRequest) -> Response:
-    """All sources of the tenant."""
+    """Shows all sources of the tenant."""
     return await _page(visit, FormFields({}))
 
 
@@ -66,14 +66,14 @@ async def _page(visit: PageRequest, form: FormFields, error: TwigcastError | Non
 
 
 def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
-    """Messages a minute of each source that published in the last hour.
+    """Returns the messages a minute of each source that published in the last hour.
 
     Args:
         latest: Up to ``LOOKED_AT`` messages, the newest first.
         now: Seconds since the epoch.
     """
     counted = [message for message in latest if now - message.received <= LATELY_SECONDS]
-    # Where the last hour has more messages than were looked at, these tell of a shorter time.
+    # If the last hour has more messages than these, they cover a shorter time.
     span = LATELY_SECONDS
     if len(counted) >= LOOKED_AT:
         span = max(now - min(message.received for message in counted), 1.0)
@@ -82,7 +82,7 @@ def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
 
 
 async def add(visit: PageRequest) -> Response:
-    """Register a source that is polled."""
+    """Registers a source that is polled."""
     form = visit.form
     name = form.line("name")
     try:
@@ -120,13 +120,13 @@ async def _find(visit: PageRequest) -> Source:
 
 
 async def pause(visit: PageRequest) -> Response:
-    """Poll a source no more."""
+    """Stops polling a source."""
     result = await _set_paused(visit, paused=True)
     return visit.go(pages.link("/sources"), f"{result.name} is paused.")
 
 
 async def resume(visit: PageRequest) -> Response:
-    """Poll a source again."""
+    """Resumes polling a source."""
     result = await _set_paused(visit, paused=False)
     return visit.go(pages.link("/sources"), f"{result.name} is polled again.")
 
@@ -147,7 +147,7 @@ async def _set_paused(visit: PageRequest, *, paused: bool) -> Source:
 
 
 async def delete(visit: PageRequest) -> Response:
-    """Forget a source."""
+    """Deletes a source."""
     result = await _find(visit)
     await visit.context.broker.change(lambda transaction: transaction.delete_source(result.id))
     return visit.go(pages.link("/sources"), f"{result.name} is deleted; its messages stay.")

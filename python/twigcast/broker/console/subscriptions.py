@@ -1,9 +1,9 @@
-"""Subscriptions: the list, one of them, making, editing, pausing and deleting them."""
+"""Pages of subscriptions: the list, one of them, making, editing, pausing and deleting them."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -11,16 +11,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import subscriptions as api
-from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
+from twigcast.broker.api.models import ReplacementIn, SubscriptionIn
 from twigcast.broker.console import commands, pages
 from twigcast.broker.console.forms import FormFields, invalid, namespaces_as_text, namespaces_of
 from twigcast.broker.console.paging import turn
 from twigcast.broker.console.query_trial import QueryInput, check_query
 from twigcast.broker.console.requests import PageAdmission, PageRequest
+from twigcast.broker.delivery.channel import ChannelSettings, shown_settings
+from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.model import DeliverySettings, StoredSubscription, SubscriptionState
+from twigcast.broker.model import PULL, DeliverySettings, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 from twigcast.registration import DIALECTS, Dialect
 
@@ -33,7 +35,7 @@ SHOWN: Final = 10
 """Deliveries and errors on the page of a subscription."""
 
 LOOKED_UP_SECONDS: Final = 0.5
-"""How long the store is asked for what stands beside the subscriptions of a page; long queues take time to count."""
+"""Time for the further columns of a page of subscriptions; long queues take time to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,14 @@ class SubscriptionListRow:
 
     subscription: StoredSubscription
     pending: int | None
-    """``None``: there was no time to count."""
+    """``None`` if there was no time to count."""
     last_received: float | None
-    """When the message of its last delivery was received."""
+    """Time when the message of its last delivery was received."""
     last_error: str | None
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+    """Returns the routes of these pages."""
     return [
         desk.route("/subscriptions", listing),
         desk.route("/subscriptions/one", one),
@@ -67,7 +69,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def listing(visit: PageRequest) -> Response:
-    """Subscriptions in order of their keys."""
+    """Shows subscriptions in order of their keys."""
     form = visit.form
     text, state = form.line("search")[:SEARCH_CHARACTERS_MAX], _state(form.line("state"))
 
@@ -102,7 +104,7 @@ def _state(name: str) -> SubscriptionState | None:
 
 
 def _listed(store: Store, results: list[StoredSubscription]) -> list[SubscriptionListRow]:
-    """The rows of a page. Blocks."""
+    """Returns the rows of a page. Blocks."""
     until = time.monotonic() + LOOKED_UP_SECONDS
     waiting = set(store.queues_with_pending({subscription.queue_id for subscription in results}))
     counts: dict[int, int] = {}
@@ -123,11 +125,11 @@ def _listed(store: Store, results: list[StoredSubscription]) -> list[Subscriptio
     return rows
 
 
-# One of them ----------------------------------------------------------------------------------------------------------
+# One subscription -----------------------------------------------------------------------------------------------------
 
 
 async def one(visit: PageRequest) -> Response:
-    """A subscription with its last deliveries and errors."""
+    """Shows a subscription with its last deliveries and errors."""
     result = await find(visit)
     store = visit.store
     letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=result.key)
@@ -140,12 +142,12 @@ async def one(visit: PageRequest) -> Response:
         deliveries=await visit.read(store.recent_deliveries, result.id, SHOWN),
         errors=await visit.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
-        command=commands.pull(visit.request, result.subscriber) if result.delivery.kind == "pull" else None,
+        command=commands.pull(visit.request, result.subscriber) if not result.delivery.is_pushed else None,
     )
 
 
 async def find(visit: PageRequest) -> StoredSubscription:
-    """The subscription that is asked for.
+    """Returns the requested subscription.
 
     Raises:
         NotFound: There is none.
@@ -158,7 +160,7 @@ async def find(visit: PageRequest) -> StoredSubscription:
 
 
 def asked_of(subscription: StoredSubscription) -> QueryInput:
-    """The query of a subscription."""
+    """Returns the query of a subscription."""
     return QueryInput(subscription.query, subscription.namespaces, subscription.dialect)
 
 
@@ -166,12 +168,12 @@ def asked_of(subscription: StoredSubscription) -> QueryInput:
 
 
 async def new(visit: PageRequest) -> Response:
-    """The form of a new subscription, filled in as far as the address tells."""
+    """Shows the form of a new subscription, with the values in the address."""
     return await _form_page(visit, "new", visit.form)
 
 
 async def create(visit: PageRequest) -> Response:
-    """Subscribe."""
+    """Adds a subscription."""
     try:
         body = _new_body(visit.form)
         added = await api.add(visit.context, visit.principal, body.key, body)
@@ -184,7 +186,7 @@ async def create(visit: PageRequest) -> Response:
 
 
 async def edit(visit: PageRequest) -> Response:
-    """The form of a subscription that is there."""
+    """Shows the form of an existing subscription."""
     result = await find(visit)
     form = FormFields(
         {
@@ -192,15 +194,14 @@ async def edit(visit: PageRequest) -> Response:
             "query": result.query,
             "namespaces": namespaces_as_text(result.namespaces),
             "dialect": result.dialect,
-            "kind": result.delivery.kind,
-            "url": result.delivery.url or "",
+            **{name: str(value) for name, value in shown_settings(result.delivery).items() if value is not None},
         }
     )
     return await _form_page(visit, "edit", form)
 
 
 async def save(visit: PageRequest) -> Response:
-    """Give a subscription another query and delivery."""
+    """Replaces query and delivery of a subscription."""
     existing = await find(visit)
     try:
         body = _body(visit.form)
@@ -217,22 +218,22 @@ async def save(visit: PageRequest) -> Response:
 
 
 async def _changed_delivery(
-    visit: PageRequest, existing: StoredSubscription, requested: DeliveryIn
+    visit: PageRequest, existing: StoredSubscription, requested: ChannelSettings
 ) -> DeliverySettings:
-    """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
-    if existing.delivery.kind == "websub":
+    """Returns the new settings. An empty secret keeps the old one, and a kind without settings of its own stays."""
+    if existing.delivery.kind not in SETTINGS:
         return existing.delivery
-    settings = await api.delivery_settings(visit.context, requested)
+    settings = await requested.checked(visit.context.urls)
     if settings.secret is None and settings.kind == existing.delivery.kind and not visit.form.has("no_secret"):
-        return DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
+        return replace(settings, secret=existing.delivery.secret)
     return settings
 
 
 def _new_body(form: FormFields) -> SubscriptionIn:
-    """The form of a new subscription as the API takes it.
+    """Returns the form of a new subscription as the API accepts it.
 
     Raises:
-        Invalid: It does not say what is needed.
+        Invalid: A field is missing or wrong.
     """
     try:
         return SubscriptionIn.model_validate({**_fields(form), "key": form.line("key")})
@@ -241,10 +242,10 @@ def _new_body(form: FormFields) -> SubscriptionIn:
 
 
 def _body(form: FormFields) -> ReplacementIn:
-    """The form of a subscription that is there as the API takes it.
+    """Returns the form of an existing subscription as the API accepts it.
 
     Raises:
-        Invalid: It does not say what is needed.
+        Invalid: A field is missing or wrong.
     """
     try:
         return ReplacementIn.model_validate(_fields(form))
@@ -253,9 +254,9 @@ def _body(form: FormFields) -> ReplacementIn:
 
 
 def _fields(form: FormFields) -> dict[str, Any]:
-    delivery: dict[str, Any] = {"kind": "pull"}
-    if form.line("kind") == "webhook":
-        delivery = {"kind": "webhook", "url": form.line("url") or None, "secret": form.line("secret") or None}
+    kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
+    names = SETTINGS[kind].model_fields.keys() - {"kind"}
+    delivery = {"kind": kind, **{name: form.line(name) or None for name in names}}
     return {
         "query": form.text("query"),
         "namespaces": namespaces_of(form.text("namespaces")),
@@ -267,7 +268,7 @@ def _fields(form: FormFields) -> dict[str, Any]:
 
 
 def dialect_of(form: FormFields) -> Dialect:
-    """How a query is to be read.
+    """Returns the dialect of a form.
 
     Raises:
         Invalid: There is no such dialect.
@@ -295,6 +296,7 @@ async def _form_page(
         200 if error is None else 422,
         purpose=purpose,
         form=form,
+        kind=form.line("kind") or PULL,
         error=error,
         checked=checked,
     )
@@ -304,21 +306,21 @@ async def _form_page(
 
 
 async def pause(visit: PageRequest) -> Response:
-    """Pause a subscription."""
+    """Sets a subscription to paused."""
     result = await find(visit)
     await visit.context.broker.set_state(result, SubscriptionState.PAUSED)
     return visit.go(pages.link("/subscriptions/one", key=result.key), "Paused. New messages do not count for it.")
 
 
 async def resume(visit: PageRequest) -> Response:
-    """Let a subscription go on."""
+    """Resumes a subscription."""
     result = await find(visit)
     await visit.context.broker.set_state(result, SubscriptionState.ACTIVE)
     return visit.go(pages.link("/subscriptions/one", key=result.key), "It goes on with the next message.")
 
 
 async def delete(visit: PageRequest) -> Response:
-    """Delete a subscription."""
+    """Deletes a subscription."""
     result = await find(visit)
     await visit.context.broker.unsubscribe(result)
     return visit.go(pages.link("/subscriptions"), f"{result.key} is deleted, with what it had pending.")

@@ -27,12 +27,12 @@ from twigcast.broker.model import StoredMessage
 from twigcast.errors import TwigcastError
 
 COUNTS: Final = (20, 50, 200, 1000)
-"""Of how many of the last messages there is a choice."""
+"""The numbers of last messages to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkbenchMessage:
-    """One message under the query."""
+    """A message below the query."""
 
     message: StoredMessage
     account: MessageReport
@@ -42,7 +42,7 @@ class WorkbenchMessage:
 
 @dataclass(frozen=True, slots=True)
 class WorkbenchView:
-    """All that the workbench shows."""
+    """The content of the workbench."""
 
     checked: QueryCheckView | None = None
     mistake: str | None = None
@@ -54,7 +54,7 @@ class WorkbenchView:
 
 
 def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of this page."""
+    """Returns the routes of this page."""
     return [
         desk.route("/workbench", workbench),
         desk.route("/workbench/results", results, change=True),
@@ -62,7 +62,7 @@ def routes(desk: PageAdmission) -> list[Route]:
 
 
 async def workbench(visit: PageRequest) -> Response:
-    """The page. The address tells the query, so that it can be linked to."""
+    """Shows the page. The address holds the query, so that it can be linked to."""
     form = visit.form
     if form.has("key"):
         result = asked_of(await find(visit))
@@ -76,7 +76,7 @@ async def workbench(visit: PageRequest) -> Response:
 
 
 async def results(visit: PageRequest) -> Response:
-    """The parts of the page that depend on the query, as the query is typed."""
+    """Sends the parts of the page that depend on the query, as the query is typed."""
     bench = await _bench(visit, visit.form)
     return pages.html(
         visit.fragment("workbench_results.html", bench=bench, link_to=_linker(visit.form), form=visit.form)
@@ -88,7 +88,7 @@ def _count(form: FormFields) -> int:
 
 
 def _linker(form: FormFields) -> object:
-    """Addresses of this page with another message."""
+    """Returns a function that makes addresses of this page with another message."""
 
     def link_to(seq: int) -> str:
         return pages.link(
@@ -115,7 +115,7 @@ async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
     checked = await visit.read(check_query, asked, limits)
     if checked.report is None:
         return WorkbenchView(checked)
-    # One at a time for each of a few: it must not take the machine from the messages.
+    # One at a time of a few: trials must not take the processor from publishing.
     async with visit.context.explaining:
         messages = await visit.read(visit.store.messages, visit.tenant_id, limit=_count(form), newest_first=True)
         trial = await visit.read(try_on, asked, messages, limits)
@@ -130,7 +130,7 @@ async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
 
 
 async def _requested_message(visit: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
-    """The message that is looked at: the one asked for; or the newest that matches, or else the newest."""
+    """Returns the message that is shown: the requested one, or the newest that matches, or else the newest."""
     seq = form.number("message", 0)
     if seq:
         result = await visit.read(visit.store.message, visit.tenant_id, seq)
@@ -147,6 +147,6 @@ def _show(asked: QueryInput, message: StoredMessage, visit: PageRequest) -> Work
 
 
 async def account_of(visit: PageRequest, asked: QueryInput, message: StoredMessage) -> WorkbenchMessage:
-    """What a query does with one message."""
+    """Returns the result of a query on one message."""
     async with visit.context.explaining:
         return await visit.read(_show, asked, message, visit)

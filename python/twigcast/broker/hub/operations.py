@@ -1,4 +1,4 @@
-"""What the writing thread carries out beside publishing: changes of subscriptions, acknowledgements, other changes."""
+"""Operations of the writing thread beside publishing: changes of subscriptions, acknowledgements, other changes."""
 
 from __future__ import annotations
 
@@ -21,24 +21,20 @@ from twigcast.broker.model import (
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import Pause, Transaction
+from twigcast.broker.store.records import Pause
+from twigcast.broker.store.store import Transaction
 from twigcast.registration import Dialect
 
 
 class Subscribe(Operation):
-    """Add subscriptions.
-
-    Args:
-        new: What is asked for.
-        future: Told for each the subscription, or the error with which it is refused.
-    """
+    """An addition of subscriptions. Results in the subscription, or the error that refused it, for each."""
 
     def __init__(self, new: Sequence[NewSubscription], future: Future[Any]) -> None:
         super().__init__(future)
         self._new = new
 
     def apply(self, group: CommitGroup) -> None:
-        """Store them, let them take part, and take out again those that the engine refuses."""
+        """Stores them and registers them, and deletes again those that the engine refuses."""
         results: list[StoredSubscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
         requested = [index for index, result in enumerate(results) if result is None]
         answers = group.transaction.add_subscriptions([self._new[index] for index in requested], at=group.now)
@@ -57,7 +53,7 @@ class Subscribe(Operation):
         self.result = results
 
     def _broken(self, group: CommitGroup) -> list[int | None]:
-        """The limit that each would break; ``None``: none."""
+        """Returns the limit that each subscription would exceed; ``None`` for none."""
         remaining: dict[int, int] = {}
         broken: list[int | None] = []
         for new in self._new:
@@ -73,13 +69,7 @@ def _over(limit: int | None) -> StoredSubscription | Exception | None:
 
 
 class Replace(Operation):
-    """Give a subscription another query and delivery.
-
-    Args:
-        subscription: Which one.
-        query: The new query; ``namespaces``, ``dialect`` and ``delivery`` go with it.
-        future: Told the subscription as it is then.
-    """
+    """A replacement of a subscription's query and delivery. Results in the new subscription."""
 
     def __init__(
         self,
@@ -98,7 +88,7 @@ class Replace(Operation):
         self._delivery = delivery
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
+        """Changes store and engine."""
         existing = _registered(group, self._subscription)
         active = group.population.of(existing.tenant_id).active(existing.id)
         requested = replace(
@@ -106,7 +96,7 @@ class Replace(Operation):
             query=self._query,
             namespaces=self._namespaces,
             dialect=self._dialect,
-            pushed=self._delivery.kind != "pull",
+            pushed=self._delivery.is_pushed,
             source=source_of_topic(self._delivery),
         )
         group.put(requested, active=active)
@@ -121,19 +111,14 @@ class Replace(Operation):
 
 
 class ReplaceQueries(Operation):
-    """Give subscriptions other queries; where they go stays.
-
-    Args:
-        new: The queries; none twice for one subscription.
-        future: Told for each ``None``, or the error with which it is refused.
-    """
+    """A replacement of the queries of subscriptions, none twice. Results in ``None`` or an error for each."""
 
     def __init__(self, new: Sequence[NewQuery], future: Future[Any]) -> None:
         super().__init__(future)
         self._new = new
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
+        """Changes store and engine."""
         results: list[Exception | None] = []
         requested: list[tuple[int, RegisteredSubscription, bool]] = []
         for position, new in enumerate(self._new):
@@ -154,14 +139,7 @@ class ReplaceQueries(Operation):
 
 
 class SetState(Operation):
-    """Pause, suspend or resume a subscription.
-
-    Args:
-        subscription: Which one.
-        state: What it is to be.
-        reason: Why it is suspended.
-        future: Told when it is so.
-    """
+    """A change of the state of a subscription."""
 
     def __init__(
         self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None, future: Future[Any]
@@ -172,7 +150,7 @@ class SetState(Operation):
         self._reason = reason
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
+        """Changes store and engine."""
         existing = _registered(group, self._subscription)
         active = self._state is SubscriptionState.ACTIVE
         was_active = group.population.of(existing.tenant_id).active(existing.id)
@@ -184,30 +162,25 @@ class SetState(Operation):
         group.remaining_by_queue.pop(existing.queue_id, None)
 
     def _pause_follower(self, group: CommitGroup, existing: RegisteredSubscription) -> None:
-        """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
+        """Lets messages within the pause not count. Those before it do, although they may not have been matched yet."""
         transaction, next_seq = group.transaction, group.transaction.next_seq()
         if self._state is not SubscriptionState.ACTIVE:
             transaction.begin_pause(existing.id, next_seq)
         elif not transaction.end_pause(existing.id, next_seq - 1):
-            # Of the time when it was paused nothing is known but that it is over.
+            # Nothing is recorded of the pause but that it is over.
             transaction.set_replay(existing.id, next_seq)
             group.replays.append((existing.queue_id, existing.id, next_seq))
 
 
 class Unsubscribe(Operation):
-    """Delete a subscription with what it has pending.
-
-    Args:
-        subscription: Which one.
-        future: Told when it is gone.
-    """
+    """A deletion of a subscription with its pending deliveries."""
 
     def __init__(self, subscription: StoredSubscription, future: Future[Any]) -> None:
         super().__init__(future)
         self._subscription = subscription
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
+        """Changes store and engine."""
         existing = _registered(group, self._subscription)
         group.forget(existing)
         group.transaction.delete_subscription(existing.id)
@@ -215,7 +188,7 @@ class Unsubscribe(Operation):
 
 
 def _registered(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
-    """A subscription as it is at this point of the group."""
+    """Returns a subscription as it is at this point of the group."""
     existing = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
     if existing is None:
         raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
@@ -223,13 +196,7 @@ def _registered(group: CommitGroup, subscription: StoredSubscription) -> Registe
 
 
 class AcknowledgeDeliveries(Operation):
-    """Acknowledge single deliveries.
-
-    Args:
-        queue_id: Their queue.
-        ids: Which ones.
-        future: Told when it is durable.
-    """
+    """An acknowledgement of single deliveries."""
 
     commutes = True
 
@@ -239,18 +206,13 @@ class AcknowledgeDeliveries(Operation):
         self._ids = ids
 
     def apply(self, group: CommitGroup) -> None:
-        """Change the store."""
+        """Changes the store."""
         group.transaction.acknowledge(self._queue_id, self._ids)
         group.counted.acknowledged += len(self._ids)
 
 
 class AcknowledgeUpTo(Operation):
-    """Acknowledge all deliveries of queues, each up to a message that is stored.
-
-    Args:
-        marks: The messages by queue.
-        future: Told when it is durable.
-    """
+    """An acknowledgement of all deliveries of queues, each up to a stored message."""
 
     commutes = True
 
@@ -259,18 +221,18 @@ class AcknowledgeUpTo(Operation):
         self._marks = marks
 
     def apply(self, group: CommitGroup) -> None:
-        """Change the store."""
+        """Changes the store."""
         for queue_id, seq in self._marks.items():
             group.transaction.acknowledge_up_to(queue_id, seq)
         group.counted.marks += len(self._marks)
 
 
 class StoreChange(Operation):
-    """Any change of the store that nothing in memory depends on.
+    """A change of the store that nothing in memory depends on. Results in what ``work`` returns.
 
     Args:
-        work: Makes it; can be called again after an attempt that was undone.
-        future: Told what it returns.
+        work: Makes the change; can be called again after an attempt that was undone.
+        future: Receives the result.
     """
 
     commutes = True
@@ -280,21 +242,22 @@ class StoreChange(Operation):
         self._work = work
 
     def apply(self, group: CommitGroup) -> None:
-        """Make it."""
+        """Calls ``work``."""
         self.result = self._work(group.transaction)
 
 
 class StoreReplay(Operation):
-    """Store what replay found in a piece of the past.
+    """A range of replay to be stored. Results in whether it was, since the subscription was unchanged.
 
     Args:
         member: The subscription as it was matched.
-        deliveries: What was found.
-        begun_at: Where replay was before.
-        replay_next: Where replay goes on; ``None``: it is done.
-        errors: What went wrong on single messages.
-        pauses: Those of the subscription that were known; ``None``: it was matched only while it took part.
-        future: Told whether the subscription was still what it was matched as, and so the deliveries were stored.
+        deliveries: The deliveries of the range.
+        begun_at: The position of replay before.
+        replay_next: The next position of replay; ``None`` after its end.
+        errors: Failures on single messages.
+        pauses: The pauses that the matching took into account; ``None`` if it only ran while the subscription was
+            active.
+        future: Receives the result.
     """
 
     def __init__(
@@ -316,14 +279,14 @@ class StoreReplay(Operation):
         self._errors = errors
 
     def apply(self, group: CommitGroup) -> None:
-        """Change the store."""
+        """Changes the store."""
         member = self._member
         population = group.population.of(member.tenant_id)
         existing = population.member(member.tenant_id, member.id)
-        # Whether it is pushed makes no difference to what it gets.
+        # Whether it is pushed does not change its deliveries.
         self.result = existing is not None and replace(existing, pushed=member.pushed) == member and self._counts(group)
         if not self.result:
-            # It is another one now, or looks at something else.
+            # It has changed meanwhile, or its position has.
             return
         group.transaction.add_errors(self._errors)
         group.counted.undecided += len(self._errors)
@@ -337,7 +300,7 @@ class StoreReplay(Operation):
             group.pushed.add(member.queue_id)
 
     def _counts(self, group: CommitGroup) -> bool:
-        """Whether what was looked at is what is to be looked at."""
+        """Returns whether the matched range is still the next one."""
         number = self._member.id
         if group.transaction.replay_next(number) != self._begun_at:
             return False
@@ -345,5 +308,5 @@ class StoreReplay(Operation):
         if self._pauses is None:
             return takes_part
         pauses = group.transaction.pauses(number)
-        # It may be on its way to the beginning of a pause, and has not looked at anything behind it.
+        # It may be on its way to the beginning of a pause, and has not matched anything behind it.
         return pauses == self._pauses and (takes_part or bool(pauses and pauses[-1].last_seq is None))

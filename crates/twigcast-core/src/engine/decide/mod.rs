@@ -1,18 +1,22 @@
 //! What remains to be decided where the automaton accepts: twigs, triggers, whole expressions.
 
+mod accesses;
 mod ancestors;
+mod conditions;
 mod lookups;
+mod operand_values;
 mod satisfied_atoms;
 mod simulation;
 mod trigger_tables;
 mod triggers;
 mod twigs;
-mod upward;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::ancestors::AncestorStack;
+pub(super) use self::conditions::ConditionMemo;
 pub(super) use self::lookups::{LookupRequest, ValueLookups};
+pub(super) use self::operand_values::OperandValues;
 use self::satisfied_atoms::SatisfiedAtoms;
 use self::trigger_tables::AncestorConditions;
 use super::Engine;
@@ -21,6 +25,7 @@ use super::query_set::QuerySet;
 use crate::automaton::dfa::StateDecisions;
 use crate::document::{Message, NodeId};
 use crate::eval::{EvalError, Evaluator};
+use crate::ids::ShapeId;
 use crate::predicate::held::AtomLevels;
 use crate::predicate::packed::{AtomId, PackedCondition};
 use crate::predicate::shape_lists::ShapeWaitLists;
@@ -28,7 +33,7 @@ use crate::predicate::waiters::Waiter;
 use crate::twig::conditions::ConditionDecisions;
 use crate::twig::memo::Memo;
 use crate::twig::satisfied::SatisfiedBranches;
-use crate::twig::shapes::{ShapeId, Shapes};
+use crate::twig::shapes::Shapes;
 
 /// What is known so far of the message in hand.
 #[derive(Debug, Default)]
@@ -59,9 +64,6 @@ pub(super) struct Decisions {
     /// What the ancestors of an element say, by table and parent: siblings have the same ancestors, so they are asked
     /// once for all.
     above_range: FxHashMap<(usize, NodeId), AncestorConditions>,
-    /// What may still be decided of long lists of candidates, by where these are; and how long they are together.
-    open: FxHashMap<usize, Vec<u32>>,
-    open_count: usize,
 }
 
 impl Decisions {
@@ -78,8 +80,6 @@ impl Decisions {
         self.above.clear();
         self.above_range.clear();
         self.ancestors.clear();
-        self.open.clear();
-        self.open_count = 0;
     }
 
     /// Nobody asks for these queries any more: they count as decided.
@@ -119,6 +119,8 @@ pub(super) struct MessageRun<'a, 't> {
     pub(super) satisfied: &'t mut SatisfiedBranches,
     pub(super) narrowed: &'t mut ShapeWaitLists,
     pub(super) decided: &'t mut ConditionDecisions,
+    pub(super) memo: &'t mut ConditionMemo,
+    pub(super) values: OperandValues<'a>,
 }
 
 impl<'a> MessageRun<'a, '_> {
@@ -143,6 +145,7 @@ impl<'a> MessageRun<'a, '_> {
         let Some(others) = &state.unindexed else { return };
         for attached in &others.attached {
             self.decide_trigger_table(decisions, node, paths, *attached);
+            self.decide_access_table(decisions, node, paths, *attached);
         }
         self.decide_candidates(decisions, node, &others.candidates);
     }

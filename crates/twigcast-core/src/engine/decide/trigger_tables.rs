@@ -3,16 +3,16 @@
 use super::lookups::LookupRequest;
 use super::satisfied_atoms::append_keys;
 use super::{Decisions, MessageRun};
-use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
+use crate::ids::{ShapeId, StateId};
 use crate::plan::Distance;
 use crate::predicate::held::HeldConditions;
 use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::trigger_table::TriggerTable;
 use crate::predicate::waiters::{MultiConditionWaiters, WaitList, Waiter};
 use crate::twig::branches::BranchId;
-use crate::twig::shapes::{NO_SHAPE, ShapeId};
+use crate::twig::shapes::NO_SHAPE;
 
 /// Up to this number, what waits for keys of ancestors is kept for siblings; in a deep message there may be far more.
 const ABOVE_MAX: usize = 1 << 18;
@@ -168,37 +168,9 @@ impl MessageRun<'_, '_> {
             let atoms = self.attribute_atoms(decisions, element);
             append_keys(&[prefix], decisions.attribute_atoms.of(atoms), keys);
         }
-        if let Some(prefix) = keyed.distances().any() {
-            self.gather_attributes(decisions);
-            decisions.ancestors.append_gathered(false, prefix, keys);
-        }
         for (up, prefix) in keyed.comparisons().above(level) {
             let Some(element) = decisions.ancestors.above(up) else { continue };
             self.append_comparisons(decisions, element, &[prefix], keys);
-        }
-        if let Some(prefix) = keyed.comparisons().any() {
-            self.gather_comparisons(decisions);
-            decisions.ancestors.append_gathered(true, prefix, keys);
-        }
-    }
-
-    /// Gather the attribute atoms of all ancestors of the element in hand, comparisons excepted.
-    fn gather_attributes(&self, decisions: &mut Decisions) {
-        for level in decisions.ancestors.not_gathered(false) {
-            let Some(element) = decisions.ancestors.at(level) else { return };
-            let atoms = self.attribute_atoms(decisions, element);
-            let Decisions { ancestors, attribute_atoms, .. } = decisions;
-            ancestors.gather(false, level, attribute_atoms.of(atoms));
-        }
-    }
-
-    /// Gather the comparisons that attributes of ancestors of the element in hand satisfy.
-    fn gather_comparisons(&self, decisions: &mut Decisions) {
-        for level in decisions.ancestors.not_gathered(true) {
-            let Some(element) = decisions.ancestors.at(level) else { return };
-            self.compare_attributes(decisions, element);
-            let Decisions { ancestors, compared_atoms, .. } = decisions;
-            ancestors.gather(true, level, compared_atoms);
         }
     }
 
@@ -267,7 +239,7 @@ impl MessageRun<'_, '_> {
         let shape = self.decided_shape(node)?;
         let Self { narrowed, satisfied, shapes, population, .. } = self;
         narrowed.insert((keyed, asked.keys, shape), asked.positions, |branch| {
-            satisfied.take_in_hand(shapes, population.branches.bound(), shape);
+            satisfied.make_current(shapes, population.branches.bound(), shape);
             satisfied.holds(branch)
         })
     }
@@ -282,7 +254,7 @@ impl MessageRun<'_, '_> {
     /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
     fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut MultiConditionWaiters<'_>) {
         let Some((query, branch)) = others.next_below() else { return };
-        if !self.take_in_hand(node) {
+        if !self.make_current(node) {
             self.test_below(decisions, node, query, branch);
             while let Some((query, branch)) = others.next_below() {
                 self.test_below(decisions, node, query, branch);
@@ -362,18 +334,15 @@ impl MessageRun<'_, '_> {
             let atoms = self.content_atoms(decisions, node);
             return decisions.content_atoms.of(atoms).contains(&atom);
         }
-        if distance == Distance::Any {
-            return self.any_satisfies(decisions, node, atom);
-        }
         let Some(element) = self.at(decisions, node, distance) else { return false };
         self.attribute_holds(decisions, element, atom)
     }
 
     /// Take an element's shape in hand, if what holds there is known.
     #[inline]
-    fn take_in_hand(&mut self, element: NodeId) -> bool {
+    fn make_current(&mut self, element: NodeId) -> bool {
         let Some(shape) = self.decided_shape(element) else { return false };
-        self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        self.satisfied.make_current(self.shapes, self.population.branches.bound(), shape);
         true
     }
 
@@ -386,7 +355,7 @@ impl MessageRun<'_, '_> {
         branch: BranchId,
         query: u32,
     ) -> bool {
-        if self.take_in_hand(element) {
+        if self.make_current(element) {
             return self.satisfied.holds(branch);
         }
         self.evaluator.resume(query);
@@ -415,7 +384,6 @@ impl MessageRun<'_, '_> {
         match distance {
             Distance::Up(levels) => decisions.ancestors.above(usize::from(levels)),
             Distance::Level(level) => decisions.ancestors.at(u32::from(level)),
-            Distance::Any => None,
         }
     }
 
@@ -432,9 +400,6 @@ impl MessageRun<'_, '_> {
         (distance, atom): (Distance, AtomId),
         query: u32,
     ) -> bool {
-        if distance == Distance::Any {
-            return self.any_satisfies(decisions, node, atom);
-        }
         let Some(element) = self.at(decisions, node, distance) else { return false };
         self.has_atom(decisions, element, atom, query)
     }
@@ -452,25 +417,6 @@ impl MessageRun<'_, '_> {
         }
         self.attribute_holds(decisions, element, atom)
     }
-
-    /// Does an element or any ancestor satisfy an atom about attributes?
-    pub(super) fn any_satisfies(&self, decisions: &mut Decisions, node: NodeId, atom: AtomId) -> bool {
-        self.move_to(decisions, node);
-        let (mut level, checked) = decisions.ancestors.satisfying(atom);
-        if level == 0 {
-            let last = decisions.ancestors.level();
-            for next in checked + 1..=last {
-                let Some(element) = decisions.ancestors.at(next) else { break };
-                decisions.ancestors.ancestor_checks += 1;
-                if self.attribute_holds(decisions, element, atom) {
-                    level = next;
-                    break;
-                }
-            }
-            decisions.ancestors.keep_satisfying(atom, level, if level == 0 { last } else { level });
-        }
-        level != 0
-    }
 }
 
 /// May the further key hold, for all that is known?
@@ -486,7 +432,6 @@ fn may_hold_at_sibling(decisions: &Decisions, entry: Waiter, further: FurtherCon
     let is_own = match packed::unpack(also).0 {
         Distance::Up(levels) => levels == 0,
         Distance::Level(level) => u32::from(level) == decisions.ancestors.level(),
-        Distance::Any => true,
     };
     is_own || may_pass(&entry, further, decisions.levels.keys())
 }

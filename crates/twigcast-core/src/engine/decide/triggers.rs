@@ -1,65 +1,27 @@
 //! Triggers one by one: what remains to be tested of a query once its path and key hold.
 
-use super::upward::upward;
 use super::{Decisions, MessageRun};
 use crate::document::NodeId;
 use crate::engine::EvaluationSource;
 use crate::engine::query_index::CompiledTrigger;
 use crate::eval::{Context, EvalError, NodeRef};
+use crate::ids::StructuralConditionId;
 use crate::rewrite::Payloads;
-use crate::twig::conditions::StructuralConditionId;
 use crate::twig::shapes::NO_SHAPE;
 
-/// So many candidates of one place are kept account of one by one.
-const CANDIDATES_MANY: usize = 64;
-
 impl<'a> MessageRun<'a, '_> {
+    /// Tests triggers one by one whose keys are not looked up.
     pub(super) fn decide_candidates(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
-        if candidates.len() >= CANDIDATES_MANY && decisions.open_count + candidates.len() <= self.budget / 16 {
-            return self.decide_open(decisions, node, candidates);
-        }
         for &number in candidates {
-            self.decide_candidate(decisions, node, number);
-        }
-    }
-
-    fn decide_candidate(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
-        let holds = match self.population.triggers.get(number) {
-            Some(trigger) if trigger.key.is_some() => self.key_holds(decisions, node, trigger),
-            _ => true,
-        };
-        if holds {
-            self.test(decisions, node, number);
-        }
-    }
-
-    /// The same for many candidates, of which those are tested at further elements that are not decided by then. Lists of
-    /// candidates stay where they are as long as a message is decided.
-    fn decide_open(&mut self, decisions: &mut Decisions, node: NodeId, candidates: &[u32]) {
-        let position = candidates.as_ptr().addr();
-        let mut open = decisions.open.remove(&position).unwrap_or_else(|| {
-            decisions.open_count += candidates.len();
-            candidates.to_vec()
-        });
-        open.retain(|&number| {
-            let Some(trigger) = self.population.triggers.get(number) else { return false };
-            if decisions.is_decided(trigger.query) || self.is_ruled_out(trigger) {
-                return false;
+            let Some(trigger) = self.population.triggers.get(number) else { continue };
+            if !decisions.is_decided(trigger.query) && self.key_holds(decisions, node, trigger) {
+                self.test(decisions, node, number);
             }
-            self.decide_candidate(decisions, node, number);
-            true
-        });
-        decisions.open.insert(position, open);
-    }
-
-    /// Is it known that a trigger's conditions hold at no element of the message?
-    fn is_ruled_out(&self, trigger: &CompiledTrigger) -> bool {
-        let Some(rest) = trigger.rest.as_ref().filter(|_| self.evaluator.has_grams()) else { return false };
-        rest.upward.iter().flat_map(|check| &check.conditions).any(|condition| self.evaluator.rules_out(condition))
+        }
     }
 
     pub(super) fn key_holds(&self, decisions: &mut Decisions, node: NodeId, trigger: &CompiledTrigger) -> bool {
-        trigger.key.is_none_or(|key| self.satisfies(decisions, node, key, trigger.query))
+        self.satisfies(decisions, node, trigger.key, trigger.query)
     }
 
     /// Test a trigger whose path and key hold at the element.
@@ -68,7 +30,7 @@ impl<'a> MessageRun<'a, '_> {
         if decisions.is_decided(trigger.query) {
             return;
         }
-        match self.holds(decisions, node, number, trigger) {
+        match self.holds(decisions, node, trigger) {
             Ok(true) if trigger.asks_whole() => self.evaluate_whole(decisions, trigger.query),
             Ok(true) => decisions.matched.insert(trigger.query),
             Ok(false) => {}
@@ -81,7 +43,6 @@ impl<'a> MessageRun<'a, '_> {
         &mut self,
         decisions: &mut Decisions,
         node: NodeId,
-        number: u32,
         trigger: &'a CompiledTrigger,
     ) -> Result<bool, EvalError> {
         let CompiledTrigger { query, also, below, rest, .. } = trigger;
@@ -102,11 +63,7 @@ impl<'a> MessageRun<'a, '_> {
                 return Ok(false);
             }
         }
-        if rest.upward.is_empty() {
-            return Ok(true);
-        }
-        self.evaluator.resume(*query);
-        upward(&self.evaluator, &mut decisions.ancestors, number, &rest.upward, node)
+        Ok(true)
     }
 
     /// Does a structural condition hold at an element?
@@ -125,7 +82,7 @@ impl<'a> MessageRun<'a, '_> {
             }
         }
         // Conditions are shared, so each has a budget of its own; numbers of queries start at the other end.
-        self.evaluator.resume(u32::MAX - 1 - number);
+        self.evaluator.resume(u32::MAX - 1 - number.as_u32());
         let truth = self.evaluator.condition(&condition.expr, NodeRef::Node(element))?;
         if shape != NO_SHAPE && self.decided.bytes() < self.budget / 4 {
             self.decided.insert(number, shape, truth);
@@ -144,7 +101,7 @@ impl<'a> MessageRun<'a, '_> {
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
             EvaluationSource::Bindings(program) => {
-                self.engine.session(self.message, &mut Payloads::default()).matches(program)
+                self.engine.interpreter(self.message, &mut Payloads::default()).matches(program)
             }
         };
         match holds {

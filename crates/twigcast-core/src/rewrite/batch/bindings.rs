@@ -4,7 +4,9 @@ use crate::document::{ByteRange, Message, NodeId, NodeKind};
 
 use super::super::program::family::Interner;
 use super::binding_sets::fill;
-use super::condition_index::{BindingConditionId, BranchStack, ConditionIndex, ConditionRow, MemberRange};
+use super::condition_index::{
+    BindingConditionId, BranchStack, ConditionBindings, ConditionIndex, ConditionRow, MemberRange,
+};
 use super::data_guide::{
     BindingColumnId, BindingListId, ColumnStrand, DataGuide, GuideNodeId, PathResolution, ROOT, ValueColumn,
 };
@@ -422,25 +424,6 @@ impl MessageBindings {
             });
         }
         (self.stack, self.all) = (stack, all);
-    }
-}
-
-/// The sets of bindings that satisfy the conditions of a list.
-#[derive(Clone, Copy)]
-pub(super) struct ConditionBindings<'a> {
-    /// How many words a set takes.
-    pub words: usize,
-    /// By condition, where it is one.
-    pub narrow: &'a [u64],
-    bits: &'a [u64],
-}
-
-impl<'a> ConditionBindings<'a> {
-    /// The bindings that satisfy a condition, where sets take several words; `None`: no binding does.
-    #[inline]
-    pub fn wide(self, condition: BindingConditionId) -> Option<&'a [u64]> {
-        let position = (self.narrow[condition as usize] as usize).checked_sub(1)?;
-        Some(&self.bits[position..position + self.words])
     }
 }
 

@@ -14,7 +14,6 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use super::super::program::family::{ConstantId, NONE};
-use super::bindings::ConditionBindings;
 use super::catalog::{ConditionClass, ConditionClassId, QueryCatalog, key};
 use super::data_guide::{BindingColumnId, BindingListId, PathResolution};
 
@@ -449,6 +448,25 @@ impl ConditionIndex {
                 stack.length += 1;
             }
         }
+    }
+}
+
+/// The sets of bindings that satisfy the conditions of a list.
+#[derive(Clone, Copy)]
+pub(super) struct ConditionBindings<'a> {
+    /// How many words a set takes.
+    pub words: usize,
+    /// By condition, where it is one.
+    pub narrow: &'a [u64],
+    pub bits: &'a [u64],
+}
+
+impl<'a> ConditionBindings<'a> {
+    /// The bindings that satisfy a condition, where sets take several words; `None`: no binding does.
+    #[inline]
+    pub fn wide(self, condition: BindingConditionId) -> Option<&'a [u64]> {
+        let position = (self.narrow[condition as usize] as usize).checked_sub(1)?;
+        Some(&self.bits[position..position + self.words])
     }
 }
 

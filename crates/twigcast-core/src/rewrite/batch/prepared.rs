@@ -11,7 +11,6 @@ use super::binding_sets::members;
 use super::condition_index::{ConditionIndex, MemberRange};
 use super::constructors::{ConstructorForm, ResultConstructors};
 use super::data_guide::{BindingColumnId, BindingListId};
-use super::result_ids::{NAMER, ResultIds, ResultSink};
 
 /// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
 const JOINED_MAX: usize = 1 << 18;
@@ -286,13 +285,6 @@ impl PreparedResults {
     /// Is each entry one slice with a step of other bytes behind it?
     pub(super) fn is_joined(&self) -> bool {
         self.is_joined
-    }
-
-    /// The results, told apart by number; and which of them each query gets.
-    pub(crate) fn named(&self, sink: &mut impl ResultSink) -> ResultIds {
-        let mut named = ResultIds::default();
-        NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], sink));
-        named
     }
 
     /// What slices are of.

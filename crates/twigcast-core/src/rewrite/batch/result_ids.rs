@@ -21,7 +21,7 @@ pub(crate) const UNASSEMBLED: u32 = NONE - 1;
 
 thread_local! {
     /// For messages whose results are told apart by whoever looks at them: how large a table is needed, the queries tell.
-    pub(super) static NAMER: RefCell<ResultNumbering> = RefCell::default();
+    static NAMER: RefCell<ResultNumbering> = RefCell::default();
 }
 
 /// Is told which query gets which result.
@@ -113,6 +113,13 @@ pub struct ResultIds {
 }
 
 impl ResultIds {
+    /// Numbers the results of a message, and tells the sink which of them each query gets.
+    pub(crate) fn of(prepared: &PreparedResults, sink: &mut impl ResultSink) -> Self {
+        let mut results = Self::default();
+        NAMER.with_borrow_mut(|namer| namer.name(prepared, &mut results, &[], sink));
+        results
+    }
+
     /// How many results there are.
     pub fn len(&self) -> usize {
         self.list.len()

@@ -11,11 +11,11 @@ use super::super::program::family::NONE;
 use super::super::run_buffer::RunAppender;
 use super::assembly::ResultAssembly;
 use super::binding_sets::members;
+use super::bindings::MessageBindings;
 use super::columns::ColumnScratch;
 use super::data_guide::PathResolution;
 use super::prepared::{ConstructorUse, PreparedResults};
-use super::result_ids::{QueryResults, ResultIds, ResultNumbering, ResultSink, UsedConstructors};
-use super::{BatchRewriter, MessageBindings};
+use super::result_ids::{ResultIds, ResultNumbering, UsedConstructors};
 
 /// Fragments of which it is noted where they are, at most.
 const FRAGMENTS_MAX: usize = 1 << 20;
@@ -28,71 +28,21 @@ const SURELY: usize = 1 << 30;
 /// The results of one message.
 #[derive(Debug, Default)]
 pub(super) struct BatchResults {
-    prepared: PreparedResults,
-    named: ResultIds,
-    namer: ResultNumbering,
+    pub prepared: PreparedResults,
+    pub named: ResultIds,
+    pub namer: ResultNumbering,
     fragments: Fragments,
     columns: ColumnScratch,
 }
 
-impl BatchRewriter {
-    /// Finds what the results of the message last run are made of.
-    pub(crate) fn find_results(&mut self, session: &mut Interpreter<'_>) {
-        let Self { bindings, meaning, selector, results, .. } = self;
-        let prepared = &mut results.prepared;
-        prepared.reset(&meaning.recipes, selector, meaning.columns.len());
-        bindings.walk(selector, |bindings, list, set, members| {
-            prepared.add_group(list, members, bindings.bindings(list).len() as u32, set);
-        });
-        results.find_columns(bindings, meaning, session);
-    }
-
-    /// Is it certain that every query gets its result from here, none over a limit?
-    pub(crate) fn is_certain(&self, bytes_max: usize) -> bool {
-        !self.recent.is_any() && self.results.prepared.is_certain(bytes_max)
-    }
-
-    /// Tells the results that were found apart, and tells the queries with the number of each one's:
-    /// [`super::UNASSEMBLED`] where it has to be asked for by itself. Returns the numbers of those that are larger than
-    /// allowed, ascending.
-    pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
-        let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, self.recent.changed(), sink);
-        self.recent.note_named(sink.queries.len());
-        if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
-    }
-
-    /// The same where that is certain, and no result too large.
-    pub(crate) fn name_certain_results(&mut self, sink: &mut impl ResultSink) {
-        let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, &[], sink);
-    }
-
-    /// Takes what was found, to be put together at any time.
-    pub(crate) fn take_prepared(&mut self) -> PreparedResults {
-        let next = self.results.prepared.as_large_as();
-        std::mem::replace(&mut self.results.prepared, next)
-    }
-
-    /// Takes what was told apart.
-    pub(crate) fn take_named(&mut self) -> ResultIds {
-        std::mem::take(&mut self.results.named)
-    }
-
-    /// Puts the results that were found together. The numbers of those that are too large are known; where they would be
-    /// is nothing.
-    pub(crate) fn write_results(
-        &mut self,
-        session: &mut Interpreter<'_>,
-        too_large: &[u32],
-    ) -> Result<(), ExtractError> {
-        self.results.write(session, too_large)
-    }
-}
-
 impl BatchResults {
     /// Finds what the columns lead to that the recipes of the queries found need.
-    fn find_columns(&mut self, bindings: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
+    pub fn find_columns(
+        &mut self,
+        bindings: &MessageBindings,
+        meaning: &PathResolution,
+        session: &mut Interpreter<'_>,
+    ) {
         let Self { prepared, columns, .. } = self;
         let mut at = 0;
         while let Some(&group) = prepared.groups().get(at) {
@@ -122,11 +72,11 @@ impl BatchResults {
     }
 
     /// Puts all results together; those that are too large are left empty.
-    fn write(&mut self, session: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
+    pub fn write(&mut self, session: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
         let Self { prepared, named, fragments, .. } = self;
         let message = session.message.source;
         prepared.join(message);
-        assemble((prepared, named, too_large), message, fragments, &mut session.output)
+        assemble((prepared, named, too_large), message, fragments, &mut session.markup.output)
     }
 }
 

@@ -4,7 +4,6 @@ mod node_copy;
 mod order;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use crate::document::Message;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
@@ -13,13 +12,14 @@ use crate::query::ast::{Expr, VariableId};
 use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
-use self::node_copy::NamespaceScopes;
+use self::node_copy::MarkupWriter;
 use self::order::{OrderValue, compare_keys};
 use super::ExtractError;
-use super::output::{Output, Payloads};
+use super::output::Payloads;
+use super::program::Program;
 use super::program::family::Interner;
-use super::program::{
-    BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, Program, SortKey, is_path,
+use super::program::instructions::{
+    BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey, is_path,
 };
 use super::sharing::shared::{Shared, SharedBindings};
 
@@ -29,14 +29,6 @@ enum VariableValue<'a> {
     Unset,
     Node(NodeRef),
     Value(Value<'a>),
-}
-
-/// A start tag that is written but for its end, so that attributes can still be added.
-pub(super) struct OpenTag<'a> {
-    pub element: &'a ElementInstruction,
-    /// Expanded names of the attributes added so far. There may be as many as a message has, of names made up to have equal
-    /// hashes where those can be foreseen.
-    pub added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 /// Runs programs on one message, one after the other; what they have in common is computed once.
@@ -54,15 +46,7 @@ pub struct Interpreter<'a> {
     visits_max: u64,
     other_visits: u64,
     slots: Vec<VariableValue<'a>>,
-    pub(super) output: Output<'a>,
-    pub(super) open: Option<OpenTag<'a>>,
-    /// Prefixes and URIs that the constructors around declare, innermost last.
-    pub(super) scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    pub(super) scopes: NamespaceScopes<'a>,
-    /// How many constructors are open.
-    pub(super) constructors: usize,
-    /// The item before was a value, so that the next value needs a space before it.
-    pub(super) after_value: bool,
+    pub(super) markup: MarkupWriter<'a>,
     /// Loops around the current one.
     depth: usize,
     /// A binding of an outermost loop passed.
@@ -100,12 +84,7 @@ impl<'a> Interpreter<'a> {
             visits_max,
             other_visits: 0,
             slots: Vec::new(),
-            output: Output::new(payloads, limits.result_bytes_max),
-            open: None,
-            scope: Vec::new(),
-            scopes: NamespaceScopes::default(),
-            constructors: 0,
-            after_value: false,
+            markup: MarkupWriter::new(message, payloads, limits.result_bytes_max),
             depth: 0,
             passed: false,
         }
@@ -121,12 +100,8 @@ impl<'a> Interpreter<'a> {
         self.other_visits = 0;
         self.slots.clear();
         self.slots.resize(program.variables, VariableValue::Unset);
-        self.output.begin();
+        self.markup.begin();
         self.bindings = None;
-        self.open = None;
-        self.scope.clear();
-        self.constructors = 0;
-        self.after_value = false;
         self.depth = 0;
         self.passed = false;
     }
@@ -135,7 +110,7 @@ impl<'a> Interpreter<'a> {
     pub(super) fn deliver_alone(&mut self, program: &'a Program) -> Result<Option<u32>, ExtractError> {
         self.begin(program);
         self.op(&program.body)?;
-        Ok(self.passed.then(|| self.output.finish()))
+        Ok(self.passed.then(|| self.markup.output.finish()))
     }
 
     /// Does a binding of a program pass?
@@ -192,67 +167,40 @@ impl<'a> Interpreter<'a> {
             }
             Instruction::Element(element) => self.element(element),
             Instruction::Markup(markup) => {
-                self.begin_content()?;
-                self.after_value = false;
-                self.output.push(markup)
+                self.markup.begin_content()?;
+                self.markup.output.push(markup)
             }
             Instruction::Value(BoundExpr::Node(variable, expr)) if is_path(expr) => self.write_path(*variable, expr),
             Instruction::Bindings { variable, result } => self.write_bindings(*variable, result),
             Instruction::Value(bound) => match self.value(bound)? {
-                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
-                    self.after_value = false;
-                    self.copy(node)
-                }),
-                value => self.write_value(&text_of(value)),
+                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| self.markup.copy(&self.evaluator, node)),
+                value => self.markup.push_value(&text_of(value)),
             },
         }
     }
 
-    fn write_value(&mut self, text: &str) -> Result<(), ExtractError> {
-        let spaced = std::mem::replace(&mut self.after_value, true);
-        if text.is_empty() && !spaced {
-            // No text is no content: attributes may still follow.
-            return Ok(());
-        }
-        self.begin_content()?;
-        if spaced {
-            self.output.push(b" ")?;
-        }
-        self.output.push_text(text)
-    }
-
-    /// Ends the start tag that is open, if one is.
-    pub(super) fn begin_content(&mut self) -> Result<(), ExtractError> {
-        if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
-    }
-
     fn element(&mut self, element: &'a ElementInstruction) -> Result<(), ExtractError> {
-        self.begin_content()?;
+        self.markup.begin_content()?;
         for part in &element.head {
             match part {
-                ContentPart::Constant(bytes) => self.output.push(bytes)?,
+                ContentPart::Constant(bytes) => self.markup.output.push(bytes)?,
                 ContentPart::Enclosed(op) => self.template(op)?,
             }
         }
-        let scope_start = self.scope.len();
-        let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
-        self.scope.extend(declared);
-        self.open = Some(OpenTag { element, added: HashSet::new() });
-        self.constructors += 1;
+        let scope = self.markup.open_content(element);
         for part in &element.content {
-            self.after_value = false;
             match part {
                 ContentPart::Constant(bytes) => {
-                    self.begin_content()?;
-                    self.output.push(bytes)?;
+                    self.markup.begin_content()?;
+                    self.markup.output.push(bytes)?;
                 }
-                ContentPart::Enclosed(op) => self.op(op)?,
+                ContentPart::Enclosed(op) => {
+                    self.markup.separate();
+                    self.op(op)?;
+                }
             }
         }
-        self.after_value = false;
-        self.constructors -= 1;
-        self.scope.truncate(scope_start);
-        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(&element.close) }
+        self.markup.close_content(element, scope)
     }
 
     /// Writes a template of an attribute's value: the values of its items, separated by spaces.
@@ -283,9 +231,9 @@ impl<'a> Interpreter<'a> {
 
     fn attribute_value(&mut self, text: &str, first: &mut bool) -> Result<(), ExtractError> {
         if !std::mem::replace(first, false) {
-            self.output.push(b" ")?;
+            self.markup.output.push(b" ")?;
         }
-        self.output.push_attribute_text(text)
+        self.markup.output.push_attribute_text(text)
     }
 
     /// Binds a `for` variable.

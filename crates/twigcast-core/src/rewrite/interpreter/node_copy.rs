@@ -7,26 +7,28 @@
 //! none: `xmlns=""`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::document::{AttributeId, Message, NodeId, NodeKind};
-use crate::eval::NodeRef;
+use crate::eval::{Evaluator, NodeRef};
 
 use super::super::ExtractError;
-use super::{Interpreter, OpenTag};
+use super::super::output::{Output, Payloads};
+use super::super::program::instructions::ElementInstruction;
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct InheritedNamespaces<'a> {
+struct InheritedNamespaces<'a> {
     by_prefix: FxHashMap<&'a [u8], u32>,
     default: Option<u32>,
 }
 
 /// What is in scope, by the nearest element that declares something, as far as asked.
 #[derive(Default)]
-pub(in crate::rewrite) struct NamespaceScopes<'a> {
+struct NamespaceScopes<'a> {
     inherited_by_node: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
 }
 
@@ -70,22 +72,120 @@ fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usi
     start..start + length
 }
 
-impl<'a> Interpreter<'a> {
+/// A start tag that is written except for its end, so that attributes can still be added.
+struct OpenTag<'a> {
+    element: &'a ElementInstruction,
+    /// Expanded names of the attributes added so far. A message may have many, with names chosen to collide in a
+    /// predictable hash; so this set keeps the randomly seeded one.
+    added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+/// The markup of one result under construction: its bytes, the open start tag and the namespaces in scope.
+pub(in crate::rewrite) struct MarkupWriter<'a> {
+    message: Message<'a>,
+    pub(in crate::rewrite) output: Output<'a>,
+    open: Option<OpenTag<'a>>,
+    /// Prefixes and URIs that the constructors around declare, innermost last.
+    scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    scopes: NamespaceScopes<'a>,
+    /// Number of open constructors.
+    depth: usize,
+    /// The previous item was a value, so that the next value needs a space before it.
+    is_after_value: bool,
+}
+
+impl<'a> MarkupWriter<'a> {
+    /// Creates a writer that adds results to the payloads, none larger than `bytes_max`.
+    pub fn new(message: Message<'a>, payloads: &'a mut Payloads, bytes_max: usize) -> Self {
+        Self {
+            message,
+            output: Output::new(payloads, bytes_max),
+            open: None,
+            scope: Vec::new(),
+            scopes: NamespaceScopes::default(),
+            depth: 0,
+            is_after_value: false,
+        }
+    }
+
+    /// Begins a result; drops an unfinished one.
+    pub fn begin(&mut self) {
+        self.output.begin();
+        self.open = None;
+        self.scope.clear();
+        self.depth = 0;
+        self.is_after_value = false;
+    }
+
+    /// Returns `true` if no constructor around declares a namespace.
+    pub fn has_no_declarations(&self) -> bool {
+        self.scope.is_empty()
+    }
+
+    /// Ends the open start tag, if there is one.
+    fn end_tag(&mut self) -> Result<(), ExtractError> {
+        if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
+    }
+
+    /// Prepares for content that is no value.
+    pub fn begin_content(&mut self) -> Result<(), ExtractError> {
+        self.is_after_value = false;
+        self.end_tag()
+    }
+
+    /// Forgets that the previous item was a value: the next value follows without a space.
+    pub fn separate(&mut self) {
+        self.is_after_value = false;
+    }
+
+    /// Opens the content of an element whose attributes are written.
+    pub fn open_content(&mut self, element: &'a ElementInstruction) -> usize {
+        let scope_start = self.scope.len();
+        let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
+        self.scope.extend(declared);
+        self.open = Some(OpenTag { element, added: HashSet::new() });
+        self.depth += 1;
+        scope_start
+    }
+
+    /// Closes the element that [`Self::open_content`] opened at this scope.
+    pub fn close_content(&mut self, element: &ElementInstruction, scope_start: usize) -> Result<(), ExtractError> {
+        self.is_after_value = false;
+        self.depth -= 1;
+        self.scope.truncate(scope_start);
+        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(&element.close) }
+    }
+
+    /// Writes a value as text, with a space between it and a value before it.
+    pub fn push_value(&mut self, text: &str) -> Result<(), ExtractError> {
+        let is_spaced = std::mem::replace(&mut self.is_after_value, true);
+        if text.is_empty() && !is_spaced {
+            // No text is no content: attributes may still follow.
+            return Ok(());
+        }
+        self.end_tag()?;
+        if is_spaced {
+            self.output.push(b" ")?;
+        }
+        self.output.push_text(text)
+    }
+
     /// Copies a node to the result.
-    pub(in crate::rewrite) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
+    pub fn copy(&mut self, evaluator: &Evaluator<'a>, node: NodeRef) -> Result<(), ExtractError> {
+        self.is_after_value = false;
         let id = match node {
             NodeRef::Node(id) => id,
-            NodeRef::Attribute(attribute) => return self.copy_attribute(attribute),
+            NodeRef::Attribute(attribute) => return self.copy_attribute(evaluator, attribute),
             NodeRef::Namespace { .. } => {
-                return Err(ExtractError::LoneNode { name: self.evaluator.qualified_name(node).to_owned() });
+                return Err(ExtractError::LoneNode { name: evaluator.qualified_name(node).to_owned() });
             }
         };
         let document = self.message.document;
         let node = &document.nodes[id as usize];
         if node.kind == NodeKind::Document {
-            return document.children(id).try_for_each(|child| self.copy(NodeRef::Node(child)));
+            return document.children(id).try_for_each(|child| self.copy(evaluator, NodeRef::Node(child)));
         }
-        self.begin_content()?;
+        self.end_tag()?;
         let bytes = node.span.of(self.message.source);
         match node.kind {
             NodeKind::Element => self.copy_element(id, bytes),
@@ -185,14 +285,14 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Adds an attribute to the start tag that is open.
-    fn copy_attribute(&mut self, id: AttributeId) -> Result<(), ExtractError> {
+    fn copy_attribute(&mut self, evaluator: &Evaluator<'a>, id: AttributeId) -> Result<(), ExtractError> {
         let node = NodeRef::Attribute(id);
-        let qname = self.evaluator.qualified_name(node);
+        let qname = evaluator.qualified_name(node);
         let (prefix, local) = qname.split_once(':').unwrap_or(("", qname));
-        let uri = self.evaluator.namespace_uri(node);
+        let uri = evaluator.namespace_uri(node);
         let Some(mut tag) = self.open.take() else {
             let name = qname.to_owned();
-            return Err(match self.constructors {
+            return Err(match self.depth {
                 0 => ExtractError::LoneNode { name },
                 _ => ExtractError::AttributeAfterContent { name },
             });

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::super::program::SortKey;
+use super::super::program::instructions::SortKey;
 
 /// What a binding is ordered by.
 #[derive(Debug)]

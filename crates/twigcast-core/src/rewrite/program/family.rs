@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 
 use crate::query::ast::Expr;
 
+use super::instructions::{BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction};
 use super::template::{self, Skeleton};
-use super::{BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction};
 
 /// Number of a [`FamilyGroup`] or a [`ComparedConstant`]; numbers of what is forgotten are used again.
 pub(crate) type FamilyGroupId = u32;

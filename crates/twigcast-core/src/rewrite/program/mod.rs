@@ -1,9 +1,8 @@
 //! A query compiled for running: what can be prepared is prepared.
 
 pub(crate) mod family;
+pub(super) mod instructions;
 pub(super) mod template;
-
-use std::sync::Arc;
 
 use crate::query::ast::{CompareOp, Expr, VariableId};
 use crate::query::flwr::{
@@ -14,6 +13,9 @@ use crate::query::normal::{normalise, normalise_condition};
 use crate::vocabulary::Vocabulary;
 
 use self::family::{Family, FamilyRef, Interner};
+use self::instructions::{
+    BoundExpr, ClauseCondition, ClauseInstruction, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey,
+};
 use super::output::escaped;
 
 /// A compiled For-Where-Return query.
@@ -24,96 +26,6 @@ pub struct Program {
     pub(super) variables: usize,
     /// What it has in common with others.
     pub(super) family: Option<Family>,
-}
-
-/// What is done to produce items.
-#[derive(Clone, Debug)]
-pub(super) enum Instruction {
-    /// One after the other.
-    Sequence(Vec<Instruction>),
-    /// For each binding.
-    Loop(Box<FlwrLoop>),
-    /// One or the other.
-    If { condition: BoundExpr, then: Box<Instruction>, otherwise: Box<Instruction> },
-    /// An element around content.
-    Element(Box<ElementInstruction>),
-    /// Ready-made markup.
-    Markup(Box<[u8]>),
-    /// The nodes or the value of an expression.
-    Value(BoundExpr),
-    /// A result for each binding found elsewhere: see [`self::family`].
-    Bindings { variable: VariableId, result: Arc<Instruction> },
-}
-
-/// An expression, and what it is evaluated relative to.
-#[derive(Clone, Debug)]
-pub(super) enum BoundExpr {
-    /// The message.
-    Message(Arc<Expr>),
-    /// The node of a `for` variable, the only one the expression spoke about.
-    Node(VariableId, Arc<Expr>),
-    /// The message, with variables in the expression.
-    Variables(Vec<VariableId>, Arc<Expr>),
-}
-
-/// A For-Where-Return expression.
-#[derive(Clone, Debug)]
-pub(super) struct FlwrLoop {
-    /// Conditions that no clause of this expression can change.
-    pub guards: Vec<BoundExpr>,
-    pub clauses: Vec<ClauseInstruction>,
-    pub order: Vec<SortKey>,
-    pub result: Arc<Instruction>,
-    /// One `for` clause over nodes of the message, whose node alone decides about the conditions and the result: so
-    /// other queries with the same clause, condition or result need the same.
-    pub alone: bool,
-}
-
-/// A clause, and the conditions that can be decided once its variable has its value.
-#[derive(Clone, Debug)]
-pub(super) struct ClauseInstruction {
-    pub variable: VariableId,
-    /// The variable is each node in turn rather than the value.
-    pub each: bool,
-    pub value: BoundExpr,
-    pub conditions: Vec<ClauseCondition>,
-}
-
-/// A condition on a binding.
-#[derive(Clone, Debug)]
-pub(super) struct ClauseCondition {
-    pub bound: BoundExpr,
-    /// Its form is `path = constant`: the path, relative to the node, and the constant, a text or a number.
-    pub equals: Option<(Arc<Expr>, Expr)>,
-}
-
-/// A key of `order by`.
-#[derive(Clone, Debug)]
-pub(super) struct SortKey {
-    pub value: BoundExpr,
-    pub descending: bool,
-    pub empty_greatest: bool,
-}
-
-/// An element constructor that is not constant.
-#[derive(Clone, Debug)]
-pub(super) struct ElementInstruction {
-    /// The start tag without its end: constant bytes and templates in turn.
-    pub head: Vec<ContentPart>,
-    pub content: Vec<ContentPart>,
-    /// The end tag.
-    pub close: Box<[u8]>,
-    /// Namespaces that the start tag declares: prefix and URI.
-    pub declarations: Vec<(Box<str>, Box<str>)>,
-    /// Expanded names of its attributes.
-    pub attributes: Vec<(Box<str>, Box<str>)>,
-}
-
-/// A part of a tag or of content.
-#[derive(Clone, Debug)]
-pub(super) enum ContentPart {
-    Constant(Vec<u8>),
-    Enclosed(Instruction),
 }
 
 impl Program {
@@ -288,11 +200,6 @@ impl Compiler<'_> {
                 .collect(),
         }))
     }
-}
-
-/// Does the expression select nodes?
-pub(super) fn is_path(expr: &Expr) -> bool {
-    matches!(expr, Expr::Path(_) | Expr::Union(_))
 }
 
 /// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?

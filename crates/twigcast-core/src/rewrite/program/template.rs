@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::query::ast::Expr;
 
-use super::{BoundExpr, ContentPart, ElementInstruction, Instruction, is_path};
+use super::instructions::{BoundExpr, ContentPart, ElementInstruction, Instruction, is_path};
 
 /// The constant part of a result.
 #[derive(Debug, PartialEq, Eq, Hash)]

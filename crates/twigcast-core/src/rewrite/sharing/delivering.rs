@@ -17,7 +17,7 @@ use super::super::program::family::{ConstantId, Family, FamilyRef, NONE, SharedP
 use super::super::program::template::{Skeleton, TemplatePiece};
 use super::shared::{
     EMPTY, ENTRY_BYTES, GroupState, NodeListId, NodeSetId, Ready, SharedBindings, SharedColumnId, SharedPayload,
-    SharedRange, SharedState, TableId, key,
+    SharedRange, SharedState, SharedTableId, key,
 };
 
 /// References to what only one program uses, at most: its own, the interner's, and its group's.
@@ -71,12 +71,12 @@ impl<'a> Interpreter<'a> {
         let brief = self.interner.brief(member.group)?;
         let position = match self.shared.look_up(brief, member.constant)? {
             SharedState::Nothing => return Some(Ok(None)),
-            SharedState::Made(outcome) => return Some(self.shared.outcome(outcome).map(Some)),
+            SharedState::Payload(outcome) => return Some(self.shared.outcome(outcome).map(Some)),
             SharedState::Parts(range) => range,
         };
         let skeleton = self.interner.skeleton(brief.skeleton)?;
-        self.output.begin();
-        let payload = self.write_template(skeleton, &position.1, position.2).map(|()| self.output.finish());
+        self.markup.output.begin();
+        let payload = self.write_template(skeleton, &position.1, position.2).map(|()| self.markup.output.finish());
         if self.shared.reserve(ENTRY_BYTES) {
             let outcome = self.shared.outcome_of(&payload);
             self.shared.brief_payloads.insert(position, outcome);
@@ -138,11 +138,11 @@ impl<'a> Interpreter<'a> {
                 self.write_template(&template.skeleton.object, &columns, set)
             }
             _ => {
-                self.bindings = Some(SharedBindings { list: ready.list, set, keeps: family.is_one_of_several() });
+                self.bindings = Some(SharedBindings { list: ready.list, set });
                 self.op(&family.group.shape)
             }
         };
-        let payload = written.map(|()| self.output.finish());
+        let payload = written.map(|()| self.markup.output.finish());
         if self.shared.reserve(ENTRY_BYTES) {
             let outcome = self.shared.outcome_of(&payload);
             self.shared.payloads.insert(key(ready.payloads, set), outcome);
@@ -303,22 +303,22 @@ impl<'a> Interpreter<'a> {
 
     /// Keeps the bytes of nodes. Nothing else may be under construction.
     fn column_entry(&mut self, nodes: &[u32]) -> Option<SharedRange> {
-        self.output.begin();
-        let start = self.output.position();
+        self.markup.output.begin();
+        let start = self.markup.output.position();
         // What is too large here is too large where it is asked for, which then says so.
-        nodes.iter().try_for_each(|&node| self.copy(NodeRef::Node(node))).ok()?;
-        let position = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
-        self.output.begin();
+        nodes.iter().try_for_each(|&node| self.markup.copy(&self.evaluator, NodeRef::Node(node))).ok()?;
+        let position = self.markup.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+        self.markup.output.begin();
         position
     }
 
     /// Appends the copy of an element to `kept`. Nothing else may be under construction.
     pub(in crate::rewrite) fn keep_copy(&mut self, element: u32, kept: &mut Vec<u8>) -> Result<(), ExtractError> {
-        self.output.begin();
-        let start = self.output.position();
-        let copied = self.copy(NodeRef::Node(element));
-        let bytes = self.output.since(start).map(|bytes| kept.extend_from_slice(bytes));
-        self.output.begin();
+        self.markup.output.begin();
+        let start = self.markup.output.position();
+        let copied = self.markup.copy(&self.evaluator, NodeRef::Node(element));
+        let bytes = self.markup.output.since(start).map(|bytes| kept.extend_from_slice(bytes));
+        self.markup.output.begin();
         // What has gone to the sink already is too large to be kept.
         copied.and(bytes.ok_or(ExtractError::TooLarge { bytes_max: kept.len() }))
     }
@@ -337,23 +337,23 @@ impl<'a> Interpreter<'a> {
             let (start, end) = shared.entries[shared.column_starts[columns[column] as usize] + index as usize];
             &shared.bytes[start..end]
         };
-        self.output.push(&skeleton.prefix)?;
+        self.markup.output.push(&skeleton.prefix)?;
         for &index in chosen.iter() {
             let filled = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Column(column) if !entry(*column, index).is_empty());
             if !has_content && !skeleton.pieces.iter().any(filled) {
-                self.output.push(&skeleton.empty)?;
+                self.markup.output.push(&skeleton.empty)?;
                 continue;
             }
-            self.output.push(&skeleton.open)?;
+            self.markup.output.push(&skeleton.open)?;
             for piece in &skeleton.pieces {
                 match piece {
-                    TemplatePiece::Constant(bytes) => self.output.push(bytes)?,
-                    TemplatePiece::Column(column) => self.output.push_raw_text(entry(*column, index))?,
+                    TemplatePiece::Constant(bytes) => self.markup.output.push(bytes)?,
+                    TemplatePiece::Column(column) => self.markup.output.push_raw_text(entry(*column, index))?,
                 }
             }
-            self.output.push(&skeleton.close)?;
+            self.markup.output.push(&skeleton.close)?;
         }
-        self.output.push(&skeleton.suffix)
+        self.markup.output.push(&skeleton.suffix)
     }
 
     /// The nodes of a binding path.
@@ -381,7 +381,7 @@ impl<'a> Interpreter<'a> {
     }
 
     /// The bindings from which a path leads to each of the constants.
-    fn table(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<TableId>, ExtractError> {
+    fn table(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<SharedTableId>, ExtractError> {
         let position = key(list, path.id);
         if let Some(&existing) = self.shared.tables.get(&position) {
             return Ok(Some(existing));

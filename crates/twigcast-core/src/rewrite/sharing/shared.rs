@@ -22,12 +22,10 @@ use crate::eval::NodeRef;
 use crate::query::ast::Expr;
 
 use super::super::ExtractError;
-use super::super::program::Instruction;
 use super::super::program::family::{BRIEF_COLUMNS, ConstantId, Family, FamilyGroupId, GroupSummary, NONE};
 
 /// An expression or result by its address. It outlives the session.
 pub(in crate::rewrite) type ExprAddress = *const Expr;
-pub(in crate::rewrite) type OpAddress = *const Instruction;
 
 /// Numbers of node lists and of sets of bindings.
 pub(in crate::rewrite) type NodeListId = u32;
@@ -44,7 +42,7 @@ pub(in crate::rewrite) type SharedRange = (usize, usize);
 
 /// Number of a column, of the sets by constant that a path leads to, and of the payloads by set.
 pub(in crate::rewrite) type SharedColumnId = u32;
-pub(in crate::rewrite) type TableId = u32;
+pub(in crate::rewrite) type SharedTableId = u32;
 
 /// A payload's number; `None`: no binding passes.
 pub(in crate::rewrite) type SharedPayload = Result<Option<u32>, ExtractError>;
@@ -72,7 +70,7 @@ pub(in crate::rewrite) struct Ready {
     pub(in crate::rewrite) list: NodeListId,
     /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
     pub(in crate::rewrite) other_conditions: NodeSetId,
-    pub(in crate::rewrite) payloads: TableId,
+    pub(in crate::rewrite) payloads: SharedTableId,
     /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
     pub(in crate::rewrite) columns: u32,
 }
@@ -95,8 +93,6 @@ pub(in crate::rewrite) enum SharedOutcome {
 pub(in crate::rewrite) struct SharedBindings {
     pub(in crate::rewrite) list: NodeListId,
     pub(in crate::rewrite) set: NodeSetId,
-    /// Others will ask for results of the same bindings.
-    pub(in crate::rewrite) keeps: bool,
 }
 
 /// Results kept for one message.
@@ -109,8 +105,8 @@ pub(in crate::rewrite) struct Shared {
     pub(in crate::rewrite) sets: Vec<Rc<[u32]>>,
     pub(in crate::rewrite) set_ids: FxHashMap<Rc<[u32]>, NodeSetId>,
     /// By list and path.
-    pub(in crate::rewrite) tables: FxHashMap<u64, TableId>,
-    pub(in crate::rewrite) table_count: TableId,
+    pub(in crate::rewrite) tables: FxHashMap<u64, SharedTableId>,
+    pub(in crate::rewrite) table_count: SharedTableId,
     /// By table and constant.
     pub(in crate::rewrite) by_constant: FxHashMap<u64, NodeSetId>,
     pub(in crate::rewrite) passing: FxHashMap<(NodeListId, ExprAddress), NodeSetId>,
@@ -123,15 +119,13 @@ pub(in crate::rewrite) struct Shared {
     pub(in crate::rewrite) entries: Vec<SharedRange>,
     /// Columns of the groups, one after the other.
     pub(in crate::rewrite) group_columns: Vec<SharedColumnId>,
-    pub(in crate::rewrite) payload_tables: FxHashMap<Vec<u32>, TableId>,
+    pub(in crate::rewrite) payload_tables: FxHashMap<Vec<u32>, SharedTableId>,
     /// By table and set.
     pub(in crate::rewrite) payloads: FxHashMap<u64, SharedOutcome>,
     /// Of groups that are put in brief: by skeleton, columns and set.
     pub(in crate::rewrite) brief_payloads: FxHashMap<BriefKey, SharedOutcome>,
     pub(in crate::rewrite) errors: Vec<ExtractError>,
     pub(in crate::rewrite) path_bytes: FxHashMap<(ExprAddress, NodeRef), SharedRange>,
-    /// Where in `bytes` the result for each binding is.
-    pub(in crate::rewrite) rendered: FxHashMap<(OpAddress, NodeListId), Vec<Option<SharedRange>>>,
     pub(in crate::rewrite) bytes: Vec<u8>,
     /// Bytes that may still be kept, in all.
     pub(in crate::rewrite) bytes_left: usize,
@@ -161,7 +155,6 @@ impl Shared {
             brief_payloads: FxHashMap::default(),
             errors: Vec::new(),
             path_bytes: FxHashMap::default(),
-            rendered: FxHashMap::default(),
             bytes: Vec::new(),
             bytes_left: bytes_max,
         }
@@ -211,8 +204,8 @@ impl Shared {
     }
 
     /// The table of the payloads that the same is made in of bindings in the same list.
-    pub(in crate::rewrite) fn payload_table(&mut self, key: Vec<u32>) -> TableId {
-        let next = self.payload_tables.len() as TableId;
+    pub(in crate::rewrite) fn payload_table(&mut self, key: Vec<u32>) -> SharedTableId {
+        let next = self.payload_tables.len() as SharedTableId;
         *self.payload_tables.entry(key).or_insert(next)
     }
 
@@ -245,7 +238,7 @@ impl Shared {
         }
         let position = (brief.skeleton, columns, set);
         Some(match self.brief_payloads.get(&position) {
-            Some(&outcome) => SharedState::Made(outcome),
+            Some(&outcome) => SharedState::Payload(outcome),
             None => SharedState::Parts(position),
         })
     }
@@ -255,7 +248,7 @@ impl Shared {
 pub(in crate::rewrite) enum SharedState {
     /// No binding passes.
     Nothing,
-    Made(SharedOutcome),
+    Payload(SharedOutcome),
     /// All that it is made of.
     Parts(BriefKey),
 }

@@ -38,7 +38,6 @@ from twigcast.broker.api.models.messages import (
 )
 from twigcast.broker.api.models.queries import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut
 from twigcast.broker.api.models.subscriptions import (
-    DeliveryIn,
     DeliveryOut,
     ErrorOut,
     ErrorsOut,
@@ -61,7 +60,6 @@ __all__ = [
     "DeadLetterOut",
     "DeadLettersIn",
     "DeadLettersOut",
-    "DeliveryIn",
     "DeliveryOut",
     "EnvelopeOut",
     "EnvelopesOut",

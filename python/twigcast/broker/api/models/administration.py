@@ -19,7 +19,7 @@ from twigcast.broker.model import (
 
 
 class SourceIn(Model):
-    """Settings of a source."""
+    """The settings of a source."""
 
     kind: Literal["push", "rss", "atom", "http-folder"] = Field(
         default="push", description="`push`: it publishes by itself; others are polled."
@@ -48,7 +48,7 @@ class SourceOut(SourceIn):
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        """A source as it is shown."""
+        """Returns a source as the API shows it."""
         at = source.state.get("last_poll")
         error = source.state.get("last_error")
         return cls.model_construct(
@@ -71,7 +71,7 @@ class SourcesOut(Model):
 
 
 class TenantIn(Model):
-    """A tenant that is new."""
+    """A new tenant."""
 
     name: Name
     limits: dict[str, int] = Field(default_factory=dict, description="Where they differ from the broker's.")
@@ -83,7 +83,7 @@ class TenantIn(Model):
 
 
 class LimitsIn(Model):
-    """Limits of a tenant."""
+    """The limits of a tenant."""
 
     limits: dict[str, int]
 
@@ -101,7 +101,7 @@ class TenantOut(Model):
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
-        """A tenant as it is shown."""
+        """Returns a tenant as the API shows it."""
         return cls(name=tenant.name, limits=dict(tenant.limits))
 
 
@@ -112,7 +112,7 @@ class TenantsOut(Model):
 
 
 class TokenIn(Model):
-    """A token that is wanted."""
+    """A requested token."""
 
     name: Name = Field(description="What it is for.")
     scopes: list[Scope] = Field(min_length=1, max_length=3)
@@ -129,7 +129,7 @@ class TokenOut(Model):
 
     @classmethod
     def of(cls, token: Token) -> Self:
-        """A token as it is shown."""
+        """Returns a token as the API shows it."""
         return cls(id=token.id, name=token.name, scopes=sorted(token.scopes), created=moment(token.created))
 
 
@@ -146,7 +146,7 @@ class TokensOut(Model):
 
 
 class WhoOut(Model):
-    """Who asks."""
+    """The sender of a request."""
 
     tenant: str
     token: TokenOut
@@ -154,7 +154,7 @@ class WhoOut(Model):
 
 
 class StatisticsOut(Model):
-    """Counts of what the tenant has stored."""
+    """The counts of what the tenant has stored."""
 
     messages: int
     rejected: int

@@ -13,7 +13,7 @@ from twigcast.broker.model import RejectedRecord, StoredMessage
 
 
 class AcceptedOut(Model):
-    """A message that is stored."""
+    """A stored message."""
 
     status: Literal["accepted", "duplicate"] = Field(
         description="`duplicate`: it was there already, under this id from this source; nothing was delivered anew."
@@ -36,7 +36,7 @@ class RejectedInBatch(Model):
 
 
 class BatchOut(Model):
-    """What became of the messages of a batch, in their order."""
+    """The results of the messages of a batch, in their order."""
 
     accepted: int
     duplicates: int
@@ -57,7 +57,7 @@ class MessageOut(Model):
 
     @classmethod
     def of(cls, message: StoredMessage, *, whole: bool) -> Self:
-        """A stored message as it is shown."""
+        """Returns a stored message as the API shows it."""
         return cls(
             seq=message.seq,
             id=message.message_id,
@@ -81,7 +81,7 @@ class MessagesOut(Model):
 
 
 class RejectedOut(Model):
-    """A message that could not be processed, and why."""
+    """A rejected message, and why."""
 
     rejected: int = Field(description="Its number among the rejected ones.")
     id: str | None
@@ -95,7 +95,7 @@ class RejectedOut(Model):
 
     @classmethod
     def of(cls, message: RejectedRecord) -> Self:
-        """A rejected message as it is shown."""
+        """Returns a rejected message as the API shows it."""
         return cls(
             rejected=message.id,
             id=message.message_id,

@@ -43,7 +43,7 @@ class LinkOut(Model):
 
     @classmethod
     def of(cls, link: LinkReport, table: int, flow: tuple[int, int]) -> Self:
-        """A link as it is shown."""
+        """Returns a link as the API shows it."""
         return cls(
             name=link.name,
             identity=str(link.identity),
@@ -69,7 +69,7 @@ class LinkOut(Model):
 
 
 class DialOut(Model):
-    """A broker that is to be reached, and is not."""
+    """A broker that is dialled, and not reached."""
 
     url: str
     attempts: int
@@ -78,7 +78,7 @@ class DialOut(Model):
 
     @classmethod
     def of(cls, dial: DialReport) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         at = None if dial.at is None else moment(dial.at)
         return cls(url=dial.url, attempts=dial.attempts, reason=dial.reason, at=at)
 
@@ -93,12 +93,12 @@ class LinkFaultOut(Model):
 
     @classmethod
     def of(cls, trouble: LinkFault) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         return cls(at=moment(trouble.at), kind=trouble.kind, peer=trouble.peer, reason=trouble.reason)
 
 
 class NeighbourOut(Model):
-    """A link between two brokers, as the overlay knows it."""
+    """A link between two brokers, as the overlay reports it."""
 
     name: str
     cost: int = Field(description="Milliseconds there and back, rounded up.")
@@ -129,7 +129,7 @@ class RegistryOut(Model):
 
     @classmethod
     def of(cls, report: RegistryReport) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         return cls(holders=list(report.holders), role=report.role, leader=report.leader, entries=report.entries)
 
 
@@ -166,7 +166,7 @@ class OverlayOut(Model):
 
     @classmethod
     def of(cls, report: OverlayReport) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         received, tallies = report.received, report.tallies
         return cls(
             name=report.name,
@@ -226,7 +226,7 @@ def _peers(report: OverlayReport) -> list[PeerOut]:
 
 
 class BranchOut(Model):
-    """What becomes of a message on one link."""
+    """The decision about a message on one link."""
 
     neighbour: str
     behind: bool = Field(description="Whether the neighbour lies behind this broker, seen from the message's root.")
@@ -236,7 +236,7 @@ class BranchOut(Model):
 
 
 class RouteOut(Model):
-    """The way of a message through the overlay."""
+    """The route of a message through the overlay."""
 
     root: str = Field(description="The broker that accepted it first.")
     number: int = Field(description="Its number there.")
@@ -245,7 +245,7 @@ class RouteOut(Model):
 
     @classmethod
     def of(cls, route: MessageRoute) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         links = [
             BranchOut(
                 neighbour=name,
@@ -260,7 +260,7 @@ class RouteOut(Model):
 
 
 class RegistrationIn(Model):
-    """A source, as it is registered."""
+    """A source to be registered."""
 
     place: tuple[float, float] = Field(
         (0.0, 0.0), description="Where it is, on the map of `overlay_place`: a broker near it becomes its root."
@@ -271,26 +271,26 @@ class RegistrationIn(Model):
 
 
 class ChosenOut(Model):
-    """A broker that was chosen."""
+    """A chosen broker."""
 
     name: str
     url: str | None = Field(description="Where its clients reach it; null: it does not say.")
 
     @classmethod
     def of(cls, broker: Description) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         return cls(name=broker.name, url=broker.url or None)
 
 
 class ChoiceOut(Model):
-    """Which broker serves a source or a subscriber."""
+    """The broker that serves a source or a subscriber."""
 
     broker: ChosenOut
     backup: ChosenOut | None = Field(description="Which one would, if that one were gone.")
 
     @classmethod
     def of(cls, choice: BrokerChoice) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         backup = None if choice.backup is None else ChosenOut.of(choice.backup)
         return cls(broker=ChosenOut.of(choice.broker), backup=backup)
 
@@ -320,7 +320,7 @@ class CatalogueOut(Model):
 
 
 class ProfileIn(Model):
-    """What a subscriber would subscribe to, for a broker to be chosen."""
+    """The expected subscriptions of a subscriber, for which a broker is chosen."""
 
     query: str = Field(max_length=1 << 20)
     namespaces: dict[str, str] = Field(default_factory=dict)
@@ -328,7 +328,7 @@ class ProfileIn(Model):
 
 
 class MovedOut(Model):
-    """What became of the sources and profiles of a broker that is gone."""
+    """The new brokers of the sources and profiles of a broker that is gone."""
 
     sources: int = Field(description="Sources that publish at another broker now.")
     profiles: int = Field(description="Profiles whose host is another broker now.")

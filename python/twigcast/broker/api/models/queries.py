@@ -11,7 +11,7 @@ from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, 
 
 
 class CheckOut(Model):
-    """What is known of a query."""
+    """The properties of a query."""
 
     valid: bool
     normal_form: str | None = Field(default=None, description="The query as the engine runs it.")
@@ -25,7 +25,7 @@ class CheckOut(Model):
 
 
 class ExplainIn(Model):
-    """Which queries to explain, on which message."""
+    """A request to explain queries on a message."""
 
     query: Text | None = Field(default=None, description="A query; or")
     namespaces: Namespaces = Field(default_factory=dict)
@@ -51,7 +51,7 @@ class ExplainIn(Model):
 
 
 class ExplanationOut(Model):
-    """Why a query matches a message or not."""
+    """An explanation why a query matches a message or not."""
 
     key: str | None = Field(description="Of the subscription, if it is one.")
     query: str
@@ -61,7 +61,7 @@ class ExplanationOut(Model):
 
 
 class ExplanationsOut(Model):
-    """Explanations of all queries that were asked about."""
+    """Explanations of all requested queries."""
 
     explanations: list[ExplanationOut]
     next: str | None = Field(default=None, description="`after` of the next page, if the subscriber has more.")

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, to be killed: ``python -m tests.broker.push.victim STORE URL MESSAGES``.
+"""A broker in a process of its own, to be killed: ``python -m tests.broker.delivery.victim STORE URL MESSAGES``.
 
 It subscribes a webhook unless it is there, publishes numbered messages that are not there yet, and pushes for good.
 """
@@ -9,16 +9,16 @@ import asyncio
 import sys
 from dataclasses import replace
 
-from tests.broker.push.pushing import TENANT, quick, subscribe
+from tests.broker.delivery.pushing import TENANT, quick, subscribe
 from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import Submission
 from twigcast.broker.outbound import OutboundServices
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
-async def reopened(address: str) -> SqlStore:
+async def reopened(address: str) -> Store:
     """The store of a killed broker. A server may take a moment to notice the death."""
     for _ in range(200):
         try:

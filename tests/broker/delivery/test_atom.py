@@ -13,8 +13,8 @@ import httpx2
 import pytest
 from lxml import etree
 
-from tests.broker.push.http_face import BASE, client_of, feed_url
-from tests.broker.push.pushing import now, publish, running, subscribe
+from tests.broker.delivery.http_face import BASE, client_of, feed_url
+from tests.broker.delivery.pushing import now, publish, running, subscribe
 from twigcast.broker.api import atom
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.atom import AtomContent, FeedLinks, write_feed

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.broker.push.conftest import OpenBroker, both_stores
-from tests.broker.push.http_face import client_of
-from tests.broker.push.pushing import TENANT, quick, running, subscribe, until
-from tests.broker.push.receiver import HANG, Got, Receiver, Reply
+from tests.broker.delivery.conftest import OpenBroker, both_stores
+from tests.broker.delivery.http_face import client_of
+from tests.broker.delivery.pushing import TENANT, quick, running, subscribe, until
+from tests.broker.delivery.receiver import HANG, Got, Receiver, Reply
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.http_client import Timeouts

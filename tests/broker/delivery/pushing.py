@@ -13,7 +13,7 @@ from twigcast.broker.delivery.backoff import Backoff
 from twigcast.broker.delivery.host_scheduler import HostLimits
 from twigcast.broker.delivery.http_client import Timeouts
 from twigcast.broker.delivery.push import PushSettings
-from twigcast.broker.delivery.websub import LeaseBounds
+from twigcast.broker.delivery.websub_hub import LeaseBounds
 from twigcast.broker.model import (
     Accepted,
     DeadLetter,
@@ -67,7 +67,7 @@ async def subscribe(
 ) -> StoredSubscription:
     kind = "pull" if url is None else "webhook"
     (result,) = await broker.subscribe(
-        [NewSubscription(TENANT, key, query, delivery=DeliverySettings(kind, url, secret))]  # type: ignore[arg-type]
+        [NewSubscription(TENANT, key, query, delivery=DeliverySettings(kind, url, secret))]
     )
     assert isinstance(result, StoredSubscription), result
     return result

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.broker.push.conftest import OpenBroker, both_stores
-from tests.broker.push.pushing import errors, letters, now, publish, quick, running, subscribe, until
-from tests.broker.push.receiver import DROP, HANG, Got, Receiver, Reply, answers
+from tests.broker.delivery.conftest import OpenBroker, both_stores
+from tests.broker.delivery.pushing import errors, letters, now, publish, quick, running, subscribe, until
+from tests.broker.delivery.receiver import DROP, HANG, Got, Receiver, Reply, answers
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff, parse_retry_after

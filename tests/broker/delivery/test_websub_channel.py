@@ -15,17 +15,17 @@ import httpx2
 import pytest
 from lxml import etree
 
-from tests.broker.push.conftest import OpenBroker, both_stores
-from tests.broker.push.http_face import BASE, client_of, feed_url
-from tests.broker.push.pushing import TENANT, letters, publish, quick, running, subscribe, until
-from tests.broker.push.receiver import HANG, Got, Receiver, Reply
-from tests.broker.push.test_atom import A, checked, contents
+from tests.broker.delivery.conftest import OpenBroker, both_stores
+from tests.broker.delivery.http_face import BASE, client_of, feed_url
+from tests.broker.delivery.pushing import TENANT, letters, publish, quick, running, subscribe, until
+from tests.broker.delivery.receiver import HANG, Got, Receiver, Reply
+from tests.broker.delivery.test_atom import A, checked, contents
 from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import UrlPolicy
-from twigcast.broker.delivery.websub import LeaseBounds
+from twigcast.broker.delivery.websub_hub import LeaseBounds
 from twigcast.broker.model import StoredSubscription, SubscriptionState
 from twigcast.broker.outbound import OutboundSettings
-from twigcast.broker.store.interface import WebSubRequest
+from twigcast.broker.store.records import WebSubRequest
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.push.conftest import both_stores
-from tests.broker.push.pushing import until
-from tests.broker.push.receiver import DROP, Got, Receiver, Reply
+from tests.broker.delivery.conftest import both_stores
+from tests.broker.delivery.pushing import until
+from tests.broker.delivery.receiver import DROP, Got, Receiver, Reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ async def test_b07_kill_nine_between_attempts(address: str) -> None:
         return Reply(status, delay=chance.choice([0.0, 0.01]))
 
     async def start(url: str) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-m", "tests.broker.push.victim", address, url, str(MESSAGES)]
+        command = [sys.executable, "-m", "tests.broker.delivery.victim", address, url, str(MESSAGES)]
         path = os.pathsep.join([str(REPOSITORY / "python"), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
         return await asyncio.create_subprocess_exec(
             *command, cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": path}, stderr=asyncio.subprocess.DEVNULL

@@ -1,15 +1,13 @@
 """Early restructuring, and the propagation of transformations up the tree (Diao 2005, section 7.3.3).
 
-A *wish* is what all that is behind a link takes of a message: a part of it (early projection), and transformation
-steps that all of it begins with (early restructuring). A step is a For-Where-Return query that rewrites each bound
-element and keeps the elements around. A profile may ask for a sequence of steps, such as *without images, then tables
-as lists*.
+A *projection request* is what all brokers behind a link use of a message: a part of it (early projection), and the
+transformation steps with which all of them begin (early restructuring). A step is a For-Where-Return query that
+rewrites each bound element and keeps the elements around it, such as *without images* or *tables as lists*.
 
-A parent puts the wishes of its links and of its own users together: what they have in common (:func:`common`) is its
-own wish to its parent; for each link there remains what the link wants beyond that (:func:`remainder`), so that
-remainder(common(m)) = original(m). That needs one thing more than the conditions of the thesis: a remainder evaluates
-the link's `where` clause, and picks children, after the common steps, so only steps that change nothing which these
-look at may be common.
+A parent combines the requests of its links and of its own users. What they have in common (:func:`common`) is its own
+request to its parent. For each link a :func:`remainder` is left, so that remainder(common(m)) = original(m). This needs
+one condition more than the thesis states: a remainder evaluates the `where` clause of the link, and selects children,
+after the common steps. So a step can be common only if it changes nothing that these use.
 """
 
 from __future__ import annotations
@@ -17,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.content.projection import Projection, QueryText, common_part, query_of
 from twigcast.overlay.onyx.content.substitution import WithPrefixes
 from twigcast.query import Axis, ElementConstructor, NameTest, Path, Variable, expressions
-from twigcast.subscriptions import SubscriptionSet
 
 _BOUND = "n"
 
@@ -31,8 +27,8 @@ class TransformationStep(NamedTuple):
     """A step of a restructuring.
 
     Attributes:
-        query: Rewrites the bound elements, keeps those around.
-        changed: Names of the children of bound elements that come, go or change by it.
+        query: Rewrites the bound elements and keeps the elements around them.
+        changed: Names of the children of bound elements that it adds, removes or changes.
     """
 
     query: QueryText
@@ -40,18 +36,18 @@ class TransformationStep(NamedTuple):
 
 
 class ProjectionRequest(NamedTuple):
-    """What is taken of a message.
+    """A request for a part of messages, after some steps.
 
     Attributes:
-        part: A part of it.
-        steps: What is done to that first.
+        part: The part.
+        steps: The steps that are run on it.
     """
 
     part: Projection
     steps: tuple[TransformationStep, ...] = ()
 
     def queries(self) -> tuple[QueryText, ...]:
-        """The queries to be run one after the other."""
+        """Returns the queries, to be run one after the other."""
         return (query_of(self.part), *(step.query for step in self.steps))
 
 
@@ -59,7 +55,7 @@ class ProjectionRequest(NamedTuple):
 
 
 def without_children(base: Sequence[NameTest], *names: NameTest) -> TransformationStep:
-    """The step that takes children of these names out of the bound elements."""
+    """Returns the step that removes children of some names from the bound elements."""
 
     def content(named: WithPrefixes) -> str:
         tests = " or ".join(f"self::{named.name(test)}" for test in names)
@@ -69,7 +65,7 @@ def without_children(base: Sequence[NameTest], *names: NameTest) -> Transformati
 
 
 def renamed_children(base: Sequence[NameTest], before: NameTest, after: NameTest) -> TransformationStep:
-    """The step that gives children of one name another."""
+    """Returns the step that renames children of the bound elements."""
 
     def content(named: WithPrefixes) -> str:
         name = named.name(after)
@@ -93,11 +89,11 @@ def _rewriting(base: Sequence[NameTest], content: Callable[[WithPrefixes], str])
     return QueryText(f"{start}{text}</{names[0]}>", declarations)
 
 
-# Wishes together.
+# Combined requests.
 
 
 def common(interests: Iterable[ProjectionRequest | None]) -> ProjectionRequest | None:
-    """What all of these have in common; `None`: only the whole message, as it is."""
+    """Returns what all requests have in common; `None`: only the whole message."""
     existing = list(interests)
     part = common_part(None if interest is None else interest.part for interest in existing)
     if part is None:
@@ -106,16 +102,14 @@ def common(interests: Iterable[ProjectionRequest | None]) -> ProjectionRequest |
     steps: list[TransformationStep] = []
     for parallel in zip(*(interest.steps for interest in whole), strict=False):
         step = parallel[0]
-        if any(other != step for other in parallel) or any(
-            _looks_at(interest.part, step.changed) for interest in whole
-        ):
+        if any(other != step for other in parallel) or any(_may_use(interest.part, step.changed) for interest in whole):
             break
         steps.append(step)
     return ProjectionRequest(part, tuple(steps))
 
 
-def _looks_at(part: Projection, names: frozenset[NameTest]) -> bool:
-    """Whether a part may look at children of these names, or pick them."""
+def _may_use(part: Projection, names: frozenset[NameTest]) -> bool:
+    """Returns whether a part may use children of some names."""
     if (part.children or part.dropped) & names:
         return True
     for condition in (condition for one in part.where for condition in one):
@@ -134,74 +128,45 @@ def _looks_at(part: Projection, names: frozenset[NameTest]) -> bool:
 
 
 def remainder(original: ProjectionRequest | None, done: ProjectionRequest | None) -> ProjectionRequest | None:
-    """What is left to do of a wish where a part of it, common to others, has been done; `None`: nothing."""
+    """Returns what is left of a request after its common part was done; `None`: nothing."""
     if original is None or original == done:
         return None
     return ProjectionRequest(original.part, original.steps[len(done.steps) if done is not None else 0 :])
 
 
 class TransformationPlan:
-    """The wishes known to one broker: those of its users, and those of its neighbours."""
+    """The projection requests of the users and neighbours of one broker."""
 
     def __init__(self) -> None:
         self._local: dict[Hashable, ProjectionRequest | None] = {}
         self._links: dict[Address, ProjectionRequest | None] = {}
 
     def set_local(self, key: Hashable, interest: ProjectionRequest | None) -> None:
-        """Take what a subscription wishes; `None`: the whole message."""
+        """Sets the request of a subscription; `None`: the whole message."""
         self._local[key] = interest
 
     def remove_local(self, key: Hashable) -> None:
-        """A subscription is gone."""
+        """Removes a subscription."""
         self._local.pop(key, None)
 
     def apply(self, neighbour: Address, interest: ProjectionRequest | None) -> None:
-        """Take what a neighbour wishes; `None`: the whole message."""
+        """Sets the request of a neighbour; `None`: the whole message."""
         self._links[neighbour] = interest
 
     def forget(self, neighbour: Address) -> None:
-        """A neighbour wants nothing any more."""
+        """Removes a neighbour."""
         self._links.pop(neighbour, None)
 
     def request_to(self, neighbour: Address) -> ProjectionRequest | None:
-        """What to tell a neighbour: all that the broker's users and its other neighbours have in common."""
+        """Returns the request to a neighbour: what the users and the other neighbours have in common."""
         others = [interest for other, interest in self._links.items() if other != neighbour]
         return common([*self._local.values(), *others])
 
     def towards(self, neighbour: Address, done: ProjectionRequest | None = None) -> ProjectionRequest | None:
-        """What to do to a message before it is sent to a neighbour.
+        """Returns what has to be done to a message before it is sent to a neighbour.
 
         Args:
-            neighbour: Where it goes.
-            done: What was done to it before it came; `None`: nothing, as at its root.
+            neighbour: The receiver.
+            done: What was done to the message before it arrived; `None`: nothing, as at its root.
         """
         return remainder(self._links.get(neighbour), done)
-
-
-class Transformation:
-    """The queries of a wish, compiled, to be run on many messages."""
-
-    def __init__(self, queries: Iterable[QueryText], limits: Limits | None = None) -> None:
-        """Compile them.
-
-        Raises:
-            QueryError: One of them is refused.
-        """
-        self._stages: list[SubscriptionSet] = []
-        for query in queries:
-            stage = SubscriptionSet(namespaces=dict(query.namespaces), limits=limits or Limits())
-            stage.add_many([("only", query.text)]).raise_if_refused()
-            self._stages.append(stage)
-
-    def run(self, message: bytes) -> bytes | None:
-        """The transformed message; `None` where nothing of it is wanted.
-
-        Raises:
-            RejectedMessage: The message is malformed or over a limit.
-        """
-        for stage in self._stages:
-            deliveries = list(stage.deliver(message))
-            if not deliveries:
-                return None
-            message = deliveries[0].payload
-        return message

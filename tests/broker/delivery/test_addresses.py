@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.push.receiver import Got, Receiver, Reply
+from tests.broker.delivery.receiver import Got, Receiver, Reply
 from twigcast.broker.delivery.addresses import HostNotFound, Resolver, UrlPolicy, is_public, parse_url
 from twigcast.broker.delivery.http_client import HttpClient, RequestFailed, ResponseTooLarge, Timeouts
 from twigcast.broker.errors import UrlRefused

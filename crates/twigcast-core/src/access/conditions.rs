@@ -1,0 +1,448 @@
+//! Operands and conditions, each kept once however many queries have it.
+
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+
+use super::expr_hash::{hash_expr, hash_step};
+use super::prefixes::Prefixes;
+use super::substrings::Substrings;
+use crate::plan::{Condition, Frequencies, NumberRange, Operand, Relation, ValueTest};
+use crate::query::ast::{Expr, NameTest, Step};
+
+/// Number of a condition. 0 is none: nothing is to be verified.
+pub type ConditionId = u32;
+/// Number of an operand.
+pub type OperandId = u32;
+
+/// The condition that always holds, in place of a number.
+pub const NO_CONDITION: ConditionId = 0;
+
+/// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
+const PRIOR_USES: f32 = 20.0;
+
+/// A condition, with the numbers of those that it is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SharedCondition {
+    /// See [`Condition::All`].
+    All(Box<[ConditionId]>),
+    /// See [`Condition::Any`].
+    Any(Box<[ConditionId]>),
+    /// See [`Condition::Not`].
+    Not(ConditionId),
+    /// See [`Condition::Test`].
+    Test(OperandId, Relation),
+    /// See [`Condition::Expr`].
+    Expr(Box<Expr>),
+    /// See [`Condition::Position`].
+    Position(Box<Step>),
+    /// See [`Condition::Above`].
+    Above(u16, ConditionId),
+    /// See [`Condition::Ancestor`].
+    Ancestor(ConditionId),
+    /// See [`Condition::Child`].
+    Child(NameTest, ConditionId),
+    /// See [`Condition::AtDocument`].
+    AtDocument(ConditionId),
+    /// See [`Condition::Named`].
+    Named(NameTest),
+    /// See [`Condition::IsRoot`].
+    IsRoot,
+}
+
+#[derive(Clone, Debug)]
+struct ConditionEntry {
+    condition: SharedCondition,
+    uses: u32,
+}
+
+/// An operand and the texts that its values are tested for.
+#[derive(Clone, Debug)]
+pub struct SharedOperand {
+    /// What it is.
+    pub operand: Operand,
+    /// Uses of all its tests.
+    uses: u32,
+    prefixes: Prefixes,
+    substrings: Substrings,
+}
+
+/// All operands and conditions in use.
+#[derive(Clone, Debug, Default)]
+pub struct ConditionTable {
+    /// By number; the first is never in use.
+    conditions: Vec<Option<ConditionEntry>>,
+    free: Vec<ConditionId>,
+    condition_ids: HashTable<ConditionId>,
+    operands: Vec<Option<SharedOperand>>,
+    free_operands: Vec<OperandId>,
+    operand_ids: HashTable<OperandId>,
+}
+
+impl ConditionTable {
+    /// The number of a condition, with one more use.
+    pub fn acquire(&mut self, condition: &Condition) -> ConditionId {
+        let shared = match condition {
+            Condition::All(operands) => SharedCondition::All(self.acquire_all(operands)),
+            Condition::Any(operands) => SharedCondition::Any(self.acquire_all(operands)),
+            Condition::Not(operand) => SharedCondition::Not(self.acquire(operand)),
+            Condition::Test(test) => return self.acquire_test(test),
+            Condition::Expr(expr) => SharedCondition::Expr(Box::new(expr.clone())),
+            Condition::Position(step) => SharedCondition::Position(Box::new(step.clone())),
+            Condition::Above(levels, operand) => SharedCondition::Above(*levels, self.acquire(operand)),
+            Condition::Ancestor(operand) => SharedCondition::Ancestor(self.acquire(operand)),
+            Condition::Child(test, operand) => SharedCondition::Child(*test, self.acquire(operand)),
+            Condition::AtDocument(operand) => SharedCondition::AtDocument(self.acquire(operand)),
+            Condition::Named(test) => SharedCondition::Named(*test),
+            Condition::IsRoot => SharedCondition::IsRoot,
+        };
+        let hash = hash_condition(&shared);
+        match self.condition_with(hash, |existing| *existing == shared) {
+            Some(id) => {
+                shared.operands().iter().for_each(|&operand| self.release(operand));
+                self.use_again(id)
+            }
+            None => self.insert(hash, shared),
+        }
+    }
+
+    fn acquire_all(&mut self, conditions: &[Rc<Condition>]) -> Box<[ConditionId]> {
+        let mut ids: Vec<_> = conditions.iter().map(|condition| self.acquire(condition)).collect();
+        // What is decided by a look comes before what is evaluated.
+        ids.sort_by_key(|&id| self.condition(id).map_or(0, SharedCondition::effort));
+        ids.into()
+    }
+
+    /// The number of a test, with one more use.
+    pub fn acquire_test(&mut self, test: &ValueTest) -> ConditionId {
+        let operand = self.acquire_operand(&test.operand);
+        let hash = hash_test(operand, &test.relation);
+        let is_same = |existing: &SharedCondition| matches!(existing, SharedCondition::Test(of, relation) if *of == operand && *relation == test.relation);
+        if let Some(id) = self.condition_with(hash, is_same) {
+            return self.use_again(id);
+        }
+        let id = self.insert(hash, SharedCondition::Test(operand, test.relation.clone()));
+        if let Some(shared) = self.operand_mut(operand) {
+            match &test.relation {
+                Relation::StartsWith(prefix) => shared.prefixes.insert(prefix, id),
+                Relation::Contains(_) => shared.substrings.insert(id),
+                _ => {}
+            }
+        }
+        id
+    }
+
+    /// One more use of a condition.
+    pub fn acquire_again(&mut self, id: ConditionId) -> ConditionId {
+        match self.condition(id) {
+            Some(&SharedCondition::Test(operand, _)) => {
+                if let Some(shared) = self.operand_mut(operand) {
+                    shared.uses += 1;
+                }
+            }
+            _ => {}
+        }
+        self.use_again(id)
+    }
+
+    fn use_again(&mut self, id: ConditionId) -> ConditionId {
+        if let Some(entry) = &mut self.conditions[id as usize] {
+            entry.uses += 1;
+        }
+        id
+    }
+
+    fn insert(&mut self, hash: u64, condition: SharedCondition) -> ConditionId {
+        let entry = Some(ConditionEntry { condition, uses: 1 });
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.conditions[id as usize] = entry;
+                id
+            }
+            None => {
+                if self.conditions.is_empty() {
+                    self.conditions.push(None);
+                }
+                self.conditions.push(entry);
+                self.conditions.len() as ConditionId - 1
+            }
+        };
+        let Self { conditions, condition_ids, .. } = self;
+        condition_ids.insert_unique(hash, id, |&id| hash_of(conditions, id));
+        id
+    }
+
+    fn condition_with(&self, hash: u64, is_it: impl Fn(&SharedCondition) -> bool) -> Option<ConditionId> {
+        self.condition_ids.find(hash, |&id| self.condition(id).is_some_and(&is_it)).copied()
+    }
+
+    /// One use of a condition less. The last one takes it out.
+    pub fn release(&mut self, id: ConditionId) {
+        let Some(Some(entry)) = self.conditions.get_mut(id as usize) else { return };
+        entry.uses -= 1;
+        if let SharedCondition::Test(operand, _) = entry.condition {
+            return self.release_test(id, operand);
+        }
+        if entry.uses == 0
+            && let Some(condition) = self.take_out(id)
+        {
+            condition.operands().iter().for_each(|&operand| self.release(operand));
+        }
+    }
+
+    fn release_test(&mut self, id: ConditionId, operand: OperandId) {
+        let is_last = self.uses(id) == 0;
+        let condition = if is_last { self.take_out(id) } else { None };
+        let Some(shared) = self.operand_mut(operand) else { return };
+        match condition {
+            Some(SharedCondition::Test(_, Relation::StartsWith(prefix))) => shared.prefixes.remove(&prefix),
+            Some(SharedCondition::Test(_, Relation::Contains(_))) => shared.substrings.remove(id),
+            _ => {}
+        }
+        shared.uses -= 1;
+        if shared.uses == 0 {
+            let hash = hash_operand(&shared.operand);
+            if let Ok(entry) = self.operand_ids.find_entry(hash, |&existing| existing == operand) {
+                entry.remove();
+            }
+            self.operands[operand as usize] = None;
+            self.free_operands.push(operand);
+        }
+    }
+
+    fn take_out(&mut self, id: ConditionId) -> Option<SharedCondition> {
+        let hash = hash_of(&self.conditions, id);
+        if let Ok(entry) = self.condition_ids.find_entry(hash, |&existing| existing == id) {
+            entry.remove();
+        }
+        let entry = self.conditions[id as usize].take()?;
+        self.free.push(id);
+        Some(entry.condition)
+    }
+
+    fn acquire_operand(&mut self, operand: &Operand) -> OperandId {
+        let hash = hash_operand(operand);
+        if let Some(id) = self.operand_id(hash, operand) {
+            if let Some(shared) = self.operand_mut(id) {
+                shared.uses += 1;
+            }
+            return id;
+        }
+        let shared = SharedOperand {
+            operand: operand.clone(),
+            uses: 1,
+            prefixes: Prefixes::default(),
+            substrings: Substrings::default(),
+        };
+        let id = match self.free_operands.pop() {
+            Some(id) => {
+                self.operands[id as usize] = Some(shared);
+                id
+            }
+            None => {
+                self.operands.push(Some(shared));
+                self.operands.len() as OperandId - 1
+            }
+        };
+        let Self { operands, operand_ids, .. } = self;
+        let rehash = |&id: &OperandId| {
+            operands[id as usize].as_ref().map_or(0, |shared: &SharedOperand| hash_operand(&shared.operand))
+        };
+        operand_ids.insert_unique(hash, id, rehash);
+        id
+    }
+
+    fn operand_id(&self, hash: u64, operand: &Operand) -> Option<OperandId> {
+        self.operand_ids.find(hash, |&id| self.operand(id).is_some_and(|shared| shared.operand == *operand)).copied()
+    }
+
+    fn operand_mut(&mut self, id: OperandId) -> Option<&mut SharedOperand> {
+        self.operands.get_mut(id as usize)?.as_mut()
+    }
+
+    /// A condition.
+    #[inline]
+    pub fn condition(&self, id: ConditionId) -> Option<&SharedCondition> {
+        self.conditions.get(id as usize)?.as_ref().map(|entry| &entry.condition)
+    }
+
+    /// How many queries and conditions use a condition.
+    pub fn uses(&self, id: ConditionId) -> u32 {
+        self.conditions.get(id as usize).and_then(Option::as_ref).map_or(0, |entry| entry.uses)
+    }
+
+    /// An operand.
+    #[inline]
+    pub fn operand(&self, id: OperandId) -> Option<&SharedOperand> {
+        self.operands.get(id as usize)?.as_ref()
+    }
+
+    /// The test whether an operand equals a text, if any query has it.
+    #[inline]
+    pub fn equality(&self, operand: OperandId, text: &str) -> Option<ConditionId> {
+        let is_it = |existing: &SharedCondition| match existing {
+            SharedCondition::Test(of, Relation::Equals(existing)) => *of == operand && **existing == *text,
+            _ => false,
+        };
+        self.condition_with(hash_equality(operand, text), is_it)
+    }
+
+    /// The test whether an operand is a number, if any query has it.
+    #[inline]
+    pub fn number_equality(&self, operand: OperandId, number: u64) -> Option<ConditionId> {
+        let relation = Relation::Within(NumberRange { low: number, high: number });
+        let is_it = |existing: &SharedCondition| match existing {
+            SharedCondition::Test(of, existing) => *of == operand && *existing == relation,
+            _ => false,
+        };
+        self.condition_with(hash_test(operand, &relation), is_it)
+    }
+
+    /// Appends the tests for texts that a value of an operand starts with.
+    pub fn append_prefixes(&self, operand: OperandId, value: &str, tests: &mut Vec<ConditionId>) {
+        if let Some(shared) = self.operand(operand).filter(|shared| !shared.prefixes.is_empty()) {
+            shared.prefixes.append_of(value, tests);
+        }
+    }
+
+    /// Appends the tests for texts that a value of an operand contains.
+    pub fn append_substrings(&self, operand: OperandId, value: &str, tests: &mut Vec<ConditionId>) {
+        if let Some(shared) = self.operand(operand).filter(|shared| !shared.substrings.is_empty()) {
+            let part = |test| match self.condition(test) {
+                Some(SharedCondition::Test(_, Relation::Contains(part))) => &**part,
+                _ => "",
+            };
+            shared.substrings.append_of(value, part, tests);
+        }
+    }
+
+    /// How many conditions there are.
+    pub fn len(&self) -> usize {
+        self.condition_ids.len()
+    }
+
+    /// No condition?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
+    pub fn bytes(&self) -> usize {
+        let texts = self.conditions.iter().flatten().map(|entry| match &entry.condition {
+            SharedCondition::All(operands) | SharedCondition::Any(operands) => size_of_val(&**operands),
+            SharedCondition::Test(_, Relation::Equals(text) | Relation::Differs(text)) => text.len(),
+            SharedCondition::Test(_, Relation::StartsWith(text) | Relation::Contains(text)) => text.len(),
+            SharedCondition::Expr(_) => size_of::<Expr>(),
+            SharedCondition::Position(_) => size_of::<Step>(),
+            _ => 0,
+        });
+        let operands = self.operands.iter().flatten();
+        let finders = operands.map(|shared| shared.prefixes.bytes() + shared.substrings.bytes());
+        texts.sum::<usize>()
+            + finders.sum::<usize>()
+            + self.conditions.capacity() * size_of::<Option<ConditionEntry>>()
+            + self.operands.capacity() * size_of::<Option<SharedOperand>>()
+            + (self.condition_ids.capacity() + self.operand_ids.capacity()) * 5
+    }
+}
+
+impl Frequencies for ConditionTable {
+    fn equality(&self, operand: &Operand, text: &str) -> f32 {
+        let operand = self.operand_id(hash_operand(operand), operand);
+        let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
+        let test = operand.and_then(|id| self.equality(id, text));
+        let uses = test.map_or(0, |id| self.uses(id));
+        (uses as f32 + 1.0) / (total as f32 + PRIOR_USES)
+    }
+}
+
+impl SharedCondition {
+    /// The conditions that it is made of.
+    fn operands(&self) -> &[ConditionId] {
+        match self {
+            Self::All(operands) | Self::Any(operands) => operands,
+            Self::Not(operand)
+            | Self::Above(_, operand)
+            | Self::Ancestor(operand)
+            | Self::Child(_, operand)
+            | Self::AtDocument(operand) => std::slice::from_ref(operand),
+            Self::Test(..) | Self::Expr(_) | Self::Position(_) | Self::Named(_) | Self::IsRoot => &[],
+        }
+    }
+
+    /// In what order conditions are decided that all have to hold.
+    fn effort(&self) -> u8 {
+        match self {
+            Self::Named(_) | Self::IsRoot => 0,
+            Self::Test(_, Relation::Contains(_)) => 3,
+            Self::Test(..) => 1,
+            Self::Above(..) | Self::AtDocument(_) => 2,
+            Self::All(_) | Self::Any(_) | Self::Not(_) | Self::Child(..) | Self::Ancestor(_) => 4,
+            Self::Position(_) => 5,
+            Self::Expr(_) => 6,
+        }
+    }
+}
+
+fn hash_of(conditions: &[Option<ConditionEntry>], id: ConditionId) -> u64 {
+    conditions[id as usize].as_ref().map_or(0, |entry| hash_condition(&entry.condition))
+}
+
+fn hash_condition(condition: &SharedCondition) -> u64 {
+    let mut state = FxHasher::default();
+    match condition {
+        SharedCondition::Test(operand, relation) => return hash_test(*operand, relation),
+        SharedCondition::Expr(expr) => hash_expr(expr, &mut state),
+        SharedCondition::Position(step) => hash_step(step, &mut state),
+        SharedCondition::Above(levels, _) => levels.hash(&mut state),
+        SharedCondition::Child(test, _) | SharedCondition::Named(test) => test.hash(&mut state),
+        _ => {}
+    }
+    std::mem::discriminant(condition).hash(&mut state);
+    condition.operands().hash(&mut state);
+    finished(state)
+}
+
+fn hash_test(operand: OperandId, relation: &Relation) -> u64 {
+    let mut state = FxHasher::default();
+    match relation {
+        Relation::Equals(text) => return hash_equality(operand, text),
+        Relation::Differs(text) => (1_u8, text).hash(&mut state),
+        Relation::StartsWith(text) => (2_u8, text).hash(&mut state),
+        Relation::Contains(text) => (3_u8, text).hash(&mut state),
+        Relation::Within(range) => (4_u8, range).hash(&mut state),
+        Relation::Overlaps(range) => (5_u8, range).hash(&mut state),
+        Relation::OtherNumber(bits) => (6_u8, bits).hash(&mut state),
+    }
+    operand.hash(&mut state);
+    finished(state)
+}
+
+#[inline]
+fn hash_equality(operand: OperandId, text: &str) -> u64 {
+    let mut state = FxHasher::default();
+    operand.hash(&mut state);
+    text.hash(&mut state);
+    finished(state)
+}
+
+fn hash_operand(operand: &Operand) -> u64 {
+    let mut state = FxHasher::default();
+    std::mem::discriminant(operand).hash(&mut state);
+    match operand {
+        Operand::Own | Operand::Texts => {}
+        Operand::Attribute(name) => name.hash(&mut state),
+        Operand::Children(test) => test.hash(&mut state),
+        Operand::Nodes(expr) | Operand::Text(expr) | Operand::Number(expr) => hash_expr(expr, &mut state),
+    }
+    finished(state)
+}
+
+/// A hash whose high and low bits are both mixed, as the tables need them.
+#[inline]
+fn finished(state: FxHasher) -> u64 {
+    let hash = state.finish();
+    hash ^ hash.rotate_left(32)
+}

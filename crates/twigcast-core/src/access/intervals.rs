@@ -1,0 +1,199 @@
+//! Ranges of numbers, found by the numbers that they overlap.
+//!
+//! A sorted list cannot grow cheaply, so there are several, as in an LSM tree: what comes is kept apart until it is much,
+//! then sorted; lists of like size are merged. Each list is an implicit tree: its middle entry is the root, which knows the
+//! greatest end of all, and the two halves are its subtrees.
+
+use super::table::AccessEntry;
+use crate::plan::NumberRange;
+
+/// Entries that are gone through one by one.
+const UNSORTED_MAX: usize = 64;
+/// A list is merged with the one before unless that is so many times as long.
+const MERGED_FACTOR: usize = 4;
+
+/// A range and what waits for a number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Interval {
+    range: NumberRange,
+    entry: AccessEntry,
+}
+
+/// Entries by the least number of their ranges, and the greatest number that each subtree reaches, by its root.
+#[derive(Clone, Debug, Default)]
+struct SortedIntervals {
+    entries: Vec<Interval>,
+    greatest: Vec<u64>,
+    /// Entries that are gone, which [`GONE`] tells.
+    gone: usize,
+}
+
+/// In place of the query of an entry that is gone.
+const GONE: u32 = u32::MAX;
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default)]
+pub struct IntervalIndex {
+    /// Longer ones first.
+    sorted: Vec<SortedIntervals>,
+    unsorted: Vec<Interval>,
+}
+
+impl SortedIntervals {
+    fn of(mut entries: Vec<Interval>) -> Self {
+        entries.sort_unstable_by_key(|entry| entry.range.low);
+        entries.shrink_to_fit();
+        let mut sorted = Self { greatest: vec![0; entries.len()], entries, gone: 0 };
+        sorted.measure(0, sorted.entries.len());
+        sorted
+    }
+
+    /// Sets the greatest numbers of a subtree, and returns that of its root.
+    fn measure(&mut self, start: usize, end: usize) -> u64 {
+        if start == end {
+            return 0;
+        }
+        let root = usize::midpoint(start, end);
+        let own = self.entries[root].range.high;
+        let greatest = own.max(self.measure(start, root)).max(self.measure(root + 1, end));
+        self.greatest[root] = greatest;
+        greatest
+    }
+
+    fn live(&self) -> impl Iterator<Item = Interval> + '_ {
+        self.entries.iter().copied().filter(|interval| interval.entry.query != GONE)
+    }
+
+    fn visit(&self, start: usize, end: usize, sought: NumberRange, visit: &mut impl FnMut(AccessEntry)) {
+        let (mut start, end) = (start, end);
+        while start < end {
+            let root = usize::midpoint(start, end);
+            if self.greatest[root] < sought.low {
+                return;
+            }
+            self.visit(start, root, sought, visit);
+            let Interval { range, entry } = self.entries[root];
+            if range.low > sought.high {
+                return;
+            }
+            if range.high >= sought.low && entry.query != GONE {
+                visit(entry);
+            }
+            start = root + 1;
+        }
+    }
+}
+
+impl IntervalIndex {
+    /// Is nothing waiting?
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty() && self.unsorted.is_empty()
+    }
+
+    /// Adds an entry.
+    pub fn insert(&mut self, range: NumberRange, entry: AccessEntry) {
+        self.unsorted.push(Interval { range, entry });
+        if self.unsorted.len() > UNSORTED_MAX {
+            let mut entries = std::mem::take(&mut self.unsorted);
+            while let Some(shortest) = self.sorted.pop_if(|list| list.entries.len() < MERGED_FACTOR * entries.len()) {
+                entries.extend(shortest.live());
+            }
+            self.sorted.push(SortedIntervals::of(entries));
+        }
+    }
+
+    /// Removes an entry. Returns whether it was there.
+    pub fn remove(&mut self, range: NumberRange, entry: AccessEntry) -> bool {
+        let sought = Interval { range, entry };
+        if let Some(position) = self.unsorted.iter().position(|existing| *existing == sought) {
+            self.unsorted.swap_remove(position);
+            return true;
+        }
+        for index in 0..self.sorted.len() {
+            let list = &mut self.sorted[index];
+            let first = list.entries.partition_point(|existing| existing.range.low < range.low);
+            let same = list.entries[first..].iter().take_while(|existing| existing.range.low == range.low);
+            let Some(position) = same.enumerate().find(|(_, existing)| **existing == sought).map(|(at, _)| at) else {
+                continue;
+            };
+            list.entries[first + position].entry.query = GONE;
+            list.gone += 1;
+            if list.gone * 2 > list.entries.len() {
+                let mut entries: Vec<_> = list.live().collect();
+                if entries.len() <= UNSORTED_MAX / 2 {
+                    self.unsorted.append(&mut entries);
+                    self.sorted.remove(index);
+                } else {
+                    self.sorted[index] = SortedIntervals::of(entries);
+                }
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Visits the entries whose ranges overlap one.
+    pub fn for_each_overlapping(&self, sought: NumberRange, mut visit: impl FnMut(AccessEntry)) {
+        for list in &self.sorted {
+            list.visit(0, list.entries.len(), sought, &mut visit);
+        }
+        for Interval { range, entry } in &self.unsorted {
+            if range.low <= sought.high && range.high >= sought.low {
+                visit(*entry);
+            }
+        }
+    }
+
+    /// Visits all entries.
+    pub fn for_each(&self, mut visit: impl FnMut(AccessEntry)) {
+        let sorted = self.sorted.iter().flat_map(SortedIntervals::live);
+        sorted.chain(self.unsorted.iter().copied()).for_each(|interval| visit(interval.entry));
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> usize {
+        let sorted =
+            self.sorted.iter().map(|list| list.entries.capacity() * (size_of::<Interval>() + size_of::<u64>()));
+        sorted.sum::<usize>() + self.unsorted.capacity() * size_of::<Interval>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_by_the_numbers_they_overlap() {
+        for seed in 1..12_u64 {
+            println!("seed {seed}");
+            let mut state = seed;
+            let mut random = move |bound: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) % bound
+            };
+            let (mut index, mut live) = (IntervalIndex::default(), Vec::new());
+            for query in 0..1_500 {
+                let low = random(200);
+                // Some ranges have no number in them.
+                let range = NumberRange { low, high: (low + random(60)).saturating_sub(random(8)) };
+                let entry = AccessEntry { query, residual: random(3) as u32 };
+                index.insert(range, entry);
+                live.push(Interval { range, entry });
+                while !live.is_empty() && random(seed) < 2 && random(3) > 0 {
+                    let gone = live.swap_remove(random(live.len() as u64) as usize);
+                    assert!(index.remove(gone.range, gone.entry));
+                    assert!(!index.remove(gone.range, gone.entry));
+                }
+                let low = random(220);
+                let sought = NumberRange { low, high: low + random(3) * random(20) };
+                let overlaps = |at: &&Interval| at.range.low <= sought.high && at.range.high >= sought.low;
+                let mut expected: Vec<u32> = live.iter().filter(overlaps).map(|at| at.entry.query).collect();
+                let mut visited = Vec::new();
+                index.for_each_overlapping(sought, |entry| visited.push(entry.query));
+                (expected.sort_unstable(), visited.sort_unstable());
+                assert_eq!(visited, expected);
+            }
+            assert_eq!(index.is_empty(), live.is_empty());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Conditions on elements: each is decided once a message for each element, however many queries have it.
+
+use super::MessageRun;
+use super::operand_values::OperandValues;
+use crate::access::conditions::{ConditionId, NO_CONDITION, SharedCondition};
+use crate::access::table::AccessEntry;
+use crate::document::{NO_NODE, NodeId, NodeKind};
+use crate::eval::{EvalError, NodeRef};
+use crate::util::stamped_table::StampedTable;
+
+/// Conditions count their visits for themselves, since queries share them: their numbers begin here.
+const CONDITION_PAYERS: u32 = 1 << 30;
+/// After so many decisions those of the message are forgotten, and made again where they are needed again.
+const DECISIONS_MAX: usize = 1 << 22;
+
+/// In the table of decisions: what a condition is at an element.
+const FALSE: u32 = 0;
+const TRUE: u32 = 1;
+const TOO_EXPENSIVE: u32 = 2;
+const NOT_A_NODE_SET: u32 = 3;
+
+/// What has been found of operands and conditions at the elements of one message, and scratch for it.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct ConditionMemo {
+    /// By operand and node, the record of the operand's values.
+    pub(super) operands: StampedTable,
+    /// By operand, what was looked at to read it; those aside that are expressions.
+    pub(super) visits: StampedTable,
+    /// By condition and node, whether it holds.
+    decisions: StampedTable,
+    /// Tests that hold at the element at hand.
+    pub(super) tests: Vec<ConditionId>,
+    /// What waits for ranges that they are in.
+    pub(super) entries: Vec<AccessEntry>,
+}
+
+impl ConditionMemo {
+    /// Begins with a message.
+    pub(in crate::engine) fn clear(&mut self) {
+        self.operands.clear();
+        self.visits.clear();
+        self.decisions.clear();
+    }
+
+    /// Bytes of the tables.
+    pub(in crate::engine) fn bytes(&self) -> usize {
+        self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
+    }
+
+    /// Forgets what was found, if that is much.
+    pub(super) fn trim(&mut self, values: &mut OperandValues<'_>) {
+        values.trim(&mut self.operands);
+        if self.decisions.len() > DECISIONS_MAX {
+            self.decisions.clear();
+        }
+    }
+}
+
+impl<'a> MessageRun<'a, '_> {
+    /// Does a condition hold at a node?
+    pub(super) fn condition(&mut self, id: ConditionId, node: NodeId) -> Result<bool, EvalError> {
+        let Some(condition) = self.population.shared.condition(id) else { return Ok(id == NO_CONDITION) };
+        match condition {
+            SharedCondition::Test(operand, relation) => self.test_holds(id, *operand, relation, node),
+            SharedCondition::Named(test) => Ok(test.accepts(self.message.document.nodes[node as usize].name)),
+            SharedCondition::IsRoot => Ok(self.message.document.nodes[node as usize].parent == 0),
+            SharedCondition::Not(operand) => Ok(!self.condition(*operand, node)?),
+            SharedCondition::AtDocument(operand) => self.condition(*operand, 0),
+            SharedCondition::Above(levels, operand) => {
+                let mut element = node;
+                for _ in 0..*levels {
+                    element = self.message.document.nodes[element as usize].parent;
+                    if element == NO_NODE || element == 0 {
+                        return Ok(false);
+                    }
+                }
+                self.condition(*operand, element)
+            }
+            _ => self.remembered(id, condition, node),
+        }
+    }
+
+    fn remembered(&mut self, id: ConditionId, condition: &'a SharedCondition, node: NodeId) -> Result<bool, EvalError> {
+        let key = u64::from(id) << 32 | u64::from(node);
+        match self.memo.decisions.get(key) {
+            Some(TOO_EXPENSIVE) => return Err(self.budget_exceeded()),
+            Some(NOT_A_NODE_SET) => return Err(EvalError::NotANodeSet),
+            Some(decision) => return Ok(decision == TRUE),
+            None => {}
+        }
+        let truth = self.decide_condition(id, condition, node);
+        let decision = match &truth {
+            Ok(true) => TRUE,
+            Ok(false) => FALSE,
+            Err(EvalError::BudgetExceeded { .. }) => TOO_EXPENSIVE,
+            Err(EvalError::NotANodeSet) => NOT_A_NODE_SET,
+        };
+        self.memo.decisions.insert(key, decision);
+        truth
+    }
+
+    fn decide_condition(
+        &mut self,
+        id: ConditionId,
+        condition: &'a SharedCondition,
+        node: NodeId,
+    ) -> Result<bool, EvalError> {
+        match condition {
+            SharedCondition::All(operands) => {
+                for &operand in operands {
+                    if !self.condition(operand, node)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            SharedCondition::Any(operands) => {
+                for &operand in operands {
+                    if self.condition(operand, node)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            SharedCondition::Child(test, operand) => {
+                let document = self.message.document;
+                for child in document.children(node) {
+                    let child_node = &document.nodes[child as usize];
+                    let is_named = child_node.kind == NodeKind::Element && test.accepts(child_node.name);
+                    if is_named && self.condition(*operand, child)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            SharedCondition::Ancestor(operand) => self.ancestor_satisfies(id, *operand, node),
+            SharedCondition::Expr(expr) => {
+                self.evaluator.resume(CONDITION_PAYERS + id);
+                self.evaluator.condition(expr, NodeRef::Node(node))
+            }
+            SharedCondition::Position(step) => {
+                self.evaluator.resume(CONDITION_PAYERS + id);
+                self.evaluator.predicates_hold(step, node)
+            }
+            // These are decided without being remembered.
+            SharedCondition::Test(..)
+            | SharedCondition::Named(_)
+            | SharedCondition::IsRoot
+            | SharedCondition::Not(_)
+            | SharedCondition::AtDocument(_)
+            | SharedCondition::Above(..) => self.condition(id, node),
+        }
+    }
+
+    /// Does some ancestor satisfy a condition? Each is asked once: what holds of an element holds of all below it.
+    fn ancestor_satisfies(&mut self, id: ConditionId, operand: ConditionId, node: NodeId) -> Result<bool, EvalError> {
+        let key = |node: NodeId| u64::from(id) << 32 | u64::from(node);
+        let mut asked = Vec::new();
+        let mut element = node;
+        let holds = loop {
+            if let Some(decision) = self.memo.decisions.get(key(element)).filter(|&decision| decision <= TRUE) {
+                break decision == TRUE;
+            }
+            asked.push(element);
+            element = self.message.document.nodes[element as usize].parent;
+            if element == 0 || element == NO_NODE {
+                break false;
+            }
+            if self.condition(operand, element)? {
+                break true;
+            }
+        };
+        for element in asked {
+            self.memo.decisions.insert(key(element), if holds { TRUE } else { FALSE });
+        }
+        Ok(holds)
+    }
+}

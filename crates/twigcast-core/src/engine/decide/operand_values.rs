@@ -1,0 +1,254 @@
+//! The values that operands have at elements, read once a message for each element that is asked.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::MessageRun;
+use crate::access::conditions::{ConditionId, OperandId};
+use crate::document::{Message, NodeId, NodeKind};
+use crate::eval::text::visits_of;
+use crate::eval::{EvalError, NodeRef, Value};
+use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
+use crate::util::number;
+use crate::util::stamped_table::StampedTable;
+
+/// Operands that are expressions count their visits for themselves, since queries share them: their numbers begin here.
+const OPERAND_PAYERS: u32 = 1 << 29;
+/// In place of the record of an operand that is too expensive to read at an element.
+const FAILED: u32 = u32::MAX;
+/// Lists of more values than this are put in order.
+const UNSORTED_MAX: usize = 8;
+/// After so many values what was read is forgotten, and read again where it is needed again.
+const TEXTS_MAX: usize = 1 << 20;
+
+/// The values of one operand at one element, as ranges of what was read.
+#[derive(Clone, Copy, Debug, Default)]
+struct OperandRecord {
+    operand: OperandId,
+    /// Texts, in order if there are many.
+    texts: (u32, u32),
+    /// Those that are numbers, in order; `None`: not asked yet.
+    numbers: Option<(u32, u32)>,
+    /// The tests for texts that they contain, in order; `None`: not asked yet.
+    substrings: Option<(u32, u32)>,
+}
+
+/// Index of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordIndex(u32);
+
+/// All values read so far.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct OperandValues<'a> {
+    records: Vec<OperandRecord>,
+    texts: Vec<Cow<'a, str>>,
+    numbers: Vec<u64>,
+    substrings: Vec<ConditionId>,
+}
+
+fn span(range: (u32, u32)) -> Range<usize> {
+    range.0 as usize..range.1 as usize
+}
+
+impl OperandValues<'_> {
+    /// Forgets what was read, if that is much.
+    pub(super) fn trim(&mut self, known: &mut StampedTable) {
+        if self.texts.len() + self.numbers.len() + self.substrings.len() + self.records.len() > TEXTS_MAX {
+            *self = Self::default();
+            known.clear();
+        }
+    }
+
+    /// The texts of a record.
+    pub(super) fn texts(&self, record: RecordIndex) -> &[Cow<'_, str>] {
+        &self.texts[span(self.records[record.0 as usize].texts)]
+    }
+
+    /// The numbers of a range.
+    pub(super) fn numbers(&self, numbers: Range<usize>) -> &[u64] {
+        &self.numbers[numbers]
+    }
+
+    /// The tests of a range.
+    pub(super) fn substrings(&self, tests: Range<usize>) -> &[ConditionId] {
+        &self.substrings[tests]
+    }
+}
+
+/// The string-value of an element. What is looked at for it is added to `visits`.
+fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
+    let value = message.string_value(element);
+    *visits += u64::from(message.document.nodes[element as usize].end - element) + visits_of(&value);
+    value
+}
+
+impl<'a> MessageRun<'a, '_> {
+    /// Reads an operand at a node.
+    pub(super) fn operand(&mut self, operand: OperandId, node: NodeId) -> Result<RecordIndex, EvalError> {
+        let key = u64::from(operand) << 32 | u64::from(node);
+        match self.memo.operands.get(key) {
+            Some(FAILED) => return Err(self.budget_exceeded()),
+            Some(record) => return Ok(RecordIndex(record)),
+            None => {}
+        }
+        let start = self.values.texts.len();
+        let mut record = OperandRecord { operand, ..OperandRecord::default() };
+        let read = match self.memo.visits.get(operand.into()) {
+            Some(visits) if u64::from(visits) > self.values_max => Err(self.budget_exceeded()),
+            _ => self.read(operand, node, &mut record),
+        };
+        if let Err(error) = read {
+            self.values.texts.truncate(start);
+            self.memo.operands.insert(key, FAILED);
+            return Err(error);
+        }
+        if self.values.texts.len() - start > UNSORTED_MAX {
+            self.values.texts[start..].sort_unstable();
+        }
+        record.texts = (start as u32, self.values.texts.len() as u32);
+        self.values.records.push(record);
+        let index = self.values.records.len() as u32 - 1;
+        self.memo.operands.insert(key, index);
+        Ok(RecordIndex(index))
+    }
+
+    pub(super) fn budget_exceeded(&self) -> EvalError {
+        EvalError::BudgetExceeded { visits_max: self.engine.limits.query_visits_max as u64 }
+    }
+
+    fn read(&mut self, operand: OperandId, node: NodeId, record: &mut OperandRecord) -> Result<(), EvalError> {
+        let Some(shared) = self.population.shared.operand(operand) else { return Ok(()) };
+        let (message, context) = (self.message, NodeRef::Node(node));
+        let OperandValues { texts, numbers, .. } = &mut self.values;
+        let mut visits = 0;
+        match &shared.operand {
+            Operand::Own => texts.push(string_value(message, node, &mut visits)),
+            Operand::Attribute(name) => {
+                let attributes = message.document.attributes_of(node).iter();
+                let named = attributes.filter(|attribute| attribute.name == *name);
+                texts.extend(named.map(|attribute| message.attribute_value(attribute)));
+            }
+            Operand::Texts => {
+                let children = message.document.children(node);
+                let nodes = &message.document.nodes;
+                let children = children.filter(|&child| nodes[child as usize].kind == NodeKind::Text);
+                texts.extend(children.map(|child| message.text(child)));
+            }
+            Operand::Children(test) => {
+                let nodes = &message.document.nodes;
+                for child in message.document.children(node) {
+                    let child_node = &nodes[child as usize];
+                    visits += 1;
+                    if child_node.kind == NodeKind::Element && test.accepts(child_node.name) {
+                        texts.push(string_value(message, child, &mut visits));
+                    }
+                }
+            }
+            Operand::Nodes(expr) => {
+                self.evaluator.resume(OPERAND_PAYERS + operand);
+                if let Value::Nodes(nodes) = self.evaluator.value_at(expr, context)? {
+                    for node in nodes {
+                        texts.push(self.evaluator.string_value(node)?);
+                    }
+                }
+            }
+            Operand::Text(expr) => {
+                self.evaluator.resume(OPERAND_PAYERS + operand);
+                texts.push(self.evaluator.string_at(expr, context)?);
+            }
+            Operand::Number(expr) => {
+                self.evaluator.resume(OPERAND_PAYERS + operand);
+                let number = number_key(self.evaluator.number_at(expr, context)?);
+                let start = numbers.len() as u32;
+                numbers.extend(number.map(ordered));
+                record.numbers = Some((start, numbers.len() as u32));
+            }
+        }
+        if visits > 0 {
+            let before = self.memo.visits.get(operand.into()).unwrap_or(0);
+            let total = u64::from(before) + visits;
+            self.memo.visits.insert(operand.into(), u32::try_from(total).unwrap_or(u32::MAX));
+        }
+        Ok(())
+    }
+
+    /// The numbers that the values of a record are, in order.
+    pub(super) fn numbers_of(&mut self, record: RecordIndex) -> Range<usize> {
+        let OperandRecord { texts, numbers, .. } = self.values.records[record.0 as usize];
+        if let Some(numbers) = numbers {
+            return span(numbers);
+        }
+        let start = self.values.numbers.len();
+        let values = self.values.texts[span(texts)].iter();
+        self.values.numbers.extend(values.filter_map(|text| number_key(number::parse(text))).map(ordered));
+        self.values.numbers[start..].sort_unstable();
+        let end = self.values.numbers.len();
+        self.values.records[record.0 as usize].numbers = Some((start as u32, end as u32));
+        start..end
+    }
+
+    /// The tests for texts that the values of a record contain, in order.
+    pub(super) fn substrings_of(&mut self, record: RecordIndex) -> Result<Range<usize>, EvalError> {
+        let OperandRecord { operand, texts, substrings, .. } = self.values.records[record.0 as usize];
+        if let Some(substrings) = substrings {
+            return Ok(span(substrings));
+        }
+        self.evaluator.resume(OPERAND_PAYERS + operand);
+        let start = self.values.substrings.len();
+        for index in span(texts) {
+            let text = &self.values.texts[index];
+            self.evaluator.charge(visits_of(text))?;
+            self.population.shared.append_substrings(operand, text, &mut self.values.substrings);
+        }
+        self.values.substrings[start..].sort_unstable();
+        let end = self.values.substrings.len();
+        self.values.records[record.0 as usize].substrings = Some((start as u32, end as u32));
+        Ok(start..end)
+    }
+
+    /// Does an operand have a value at a node that compares so with a constant?
+    pub(super) fn test_holds(
+        &mut self,
+        test: ConditionId,
+        operand: OperandId,
+        relation: &Relation,
+        node: NodeId,
+    ) -> Result<bool, EvalError> {
+        let record = self.operand(operand, node)?;
+        let texts = self.values.texts(record);
+        Ok(match relation {
+            Relation::Equals(text) if texts.len() > UNSORTED_MAX => {
+                texts.binary_search_by(|value| value.as_ref().cmp(text)).is_ok()
+            }
+            Relation::Equals(text) => texts.iter().any(|value| *value == **text),
+            Relation::Differs(text) => texts.iter().any(|value| *value != **text),
+            Relation::StartsWith(prefix) => texts.iter().any(|value| value.starts_with(&**prefix)),
+            Relation::Contains(_) => {
+                let tests = self.substrings_of(record)?;
+                self.values.substrings(tests).binary_search(&test).is_ok()
+            }
+            Relation::Within(NumberRange { low, high }) => {
+                let numbers = self.numbers_of(record);
+                let numbers = self.values.numbers(numbers);
+                let first = numbers.partition_point(|number| number < low);
+                numbers.get(first).is_some_and(|number| number <= high)
+            }
+            Relation::Overlaps(NumberRange { low, high }) => {
+                let numbers = self.numbers_of(record);
+                let numbers = self.values.numbers(numbers);
+                numbers.last().is_some_and(|number| number >= low) && numbers[0] <= *high
+            }
+            Relation::OtherNumber(bits) => {
+                let count = texts.len();
+                let is_number = matches!(
+                    self.population.shared.operand(operand).map(|shared| &shared.operand),
+                    Some(Operand::Number(_))
+                );
+                let numbers = self.numbers_of(record);
+                let count = if is_number { 1 } else { count };
+                let (numbers, other) = (self.values.numbers(numbers), ordered(*bits));
+                numbers.len() < count || numbers.iter().any(|&number| number != other)
+            }
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! What remains to be verified at an element that an index has led to, as conditions that queries can share.
+
+use std::rc::Rc;
+
+use super::formula::{Formula, PathPattern, PatternStep, conjunction};
+use super::operand::{Operand, Relation, ValueTest};
+use super::{Frequencies, LinearStep};
+use crate::query::ast::{Expr, NameTest, Step};
+
+/// A condition on an element of a message. What it says of the element's ancestors is said by conditions on these.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// All of several conditions hold; none: always.
+    All(Vec<Rc<Condition>>),
+    /// One of several conditions holds.
+    Any(Vec<Rc<Condition>>),
+    /// A condition does not hold.
+    Not(Rc<Condition>),
+    /// A value is compared with a constant.
+    Test(ValueTest),
+    /// An expression is true there.
+    Expr(Expr),
+    /// The predicates of a step hold at the element's position among the children of its parent.
+    Position(Step),
+    /// The element so many levels up satisfies a condition.
+    Above(u16, Rc<Condition>),
+    /// Some ancestor satisfies a condition.
+    Ancestor(Rc<Condition>),
+    /// Some child element of a name satisfies a condition.
+    Child(NameTest, Rc<Condition>),
+    /// The document node satisfies a condition.
+    AtDocument(Rc<Condition>),
+    /// The element has a name.
+    Named(NameTest),
+    /// The element is the root element.
+    IsRoot,
+}
+
+/// All of some conditions; `None` if there are none.
+pub(super) fn all(mut conditions: Vec<Rc<Condition>>) -> Option<Rc<Condition>> {
+    if conditions.len() > 1 { Some(Rc::new(Condition::All(conditions))) } else { conditions.pop() }
+}
+
+/// Makes conditions of formulas.
+#[derive(Clone, Copy)]
+pub(super) struct Residuals<'f> {
+    /// Which values are rare.
+    pub frequencies: &'f dyn Frequencies,
+}
+
+impl Residuals<'_> {
+    /// The condition that a formula is.
+    pub(super) fn of(self, formula: &Formula<'_>) -> Rc<Condition> {
+        Rc::new(match formula {
+            Formula::Any(alternatives) => Condition::Any(alternatives.iter().map(|list| self.of_list(list)).collect()),
+            Formula::Not(list) => Condition::Not(self.of_list(list)),
+            Formula::Test(test) => Condition::Test(test.clone()),
+            Formula::Path(pattern) => return self.of_path(pattern),
+            Formula::Opaque(expr) => Condition::Expr(expr.clone().into_owned()),
+        })
+    }
+
+    fn of_list(self, list: &[Formula<'_>]) -> Rc<Condition> {
+        match list {
+            [only] => self.of(only),
+            _ => Rc::new(Condition::All(list.iter().map(|formula| self.of(formula)).collect())),
+        }
+    }
+
+    /// The condition that an expression is.
+    pub(super) fn of_expr(self, expr: &Expr) -> Rc<Condition> {
+        self.of_list(&conjunction([expr]))
+    }
+
+    /// A path as a condition. If a value decides at its end, that is an operand whose path is shared by all queries that
+    /// ask for other values there; else each element on it is asked for a condition of its own.
+    fn of_path(self, pattern: &PathPattern<'_>) -> Rc<Condition> {
+        if let Some(test) = pattern.compared_nodes().or_else(|| self.turned_out(pattern)) {
+            return Rc::new(Condition::Test(test));
+        }
+        let is_walk = |element: &PatternStep<'_>| !element.step.descendant && element.positional.is_none();
+        if !pattern.elements.iter().all(is_walk) {
+            return Rc::new(Condition::Expr(pattern.whole()));
+        }
+        let mut below: Option<Rc<Condition>> = None;
+        for element in pattern.elements.iter().rev() {
+            let mut conditions: Vec<_> = element.conditions.iter().map(|condition| self.of(condition)).collect();
+            conditions.extend(below);
+            let condition = all(conditions).unwrap_or_else(|| Rc::new(Condition::All(Vec::new())));
+            below = Some(Rc::new(Condition::Child(element.step.test, condition)));
+        }
+        below.unwrap_or_else(|| Rc::new(Condition::All(Vec::new())))
+    }
+
+    /// `P[A and Q op c]` as a test of the operand `P[A]/Q`, for the comparison of which the constants differ most.
+    fn turned_out(self, pattern: &PathPattern<'_>) -> Option<ValueTest> {
+        let conjuncts = conjuncts(pattern.last_predicates()?);
+        let mut best: Option<(f32, usize, ValueTest)> = None;
+        let mut ranges = 0;
+        for (index, &conjunct) in conjuncts.iter().enumerate() {
+            let Formula::Test(test) = Formula::of(conjunct) else { continue };
+            if test.operand.as_step().is_none() {
+                continue;
+            }
+            let rank = match &test.relation {
+                Relation::Within(range) if !range.is_point() => {
+                    ranges += 1;
+                    0.0
+                }
+                Relation::Within(_) => 0.1,
+                Relation::Equals(text) => 0.2 + self.frequencies.equality(&test.operand, text),
+                Relation::StartsWith(_) | Relation::Contains(_) => 0.05,
+                Relation::Overlaps(_) | Relation::Differs(_) | Relation::OtherNumber(_) => continue,
+            };
+            if best.as_ref().is_none_or(|best| rank < best.0) {
+                best = Some((rank, index, test));
+            }
+        }
+        let (_, chosen, ValueTest { operand, relation }) = best.filter(|_| ranges < 2)?;
+        let others = conjuncts.iter().enumerate().filter(|(index, _)| *index != chosen);
+        let predicates = others.map(|(_, &conjunct)| conjunct.clone()).collect();
+        let path = pattern.extended(predicates, operand.as_step()?);
+        Some(ValueTest { operand: Operand::Nodes(Box::new(path)), relation })
+    }
+}
+
+fn conjuncts(predicates: &[Expr]) -> Vec<&Expr> {
+    let mut list = Vec::new();
+    for predicate in predicates {
+        match predicate {
+            Expr::And(operands) => list.extend(conjuncts(operands)),
+            other => list.push(other),
+        }
+    }
+    list
+}
+
+/// An element on the way from the document node to the one that an index leads to.
+#[derive(Clone, Debug)]
+pub(super) struct ChainStep {
+    /// How it relates to the one before.
+    pub step: LinearStep,
+    /// What it has to satisfy.
+    pub conditions: Vec<Rc<Condition>>,
+    /// The conditions say all of the elements above as well.
+    pub is_closed: bool,
+}
+
+/// What the last element of a chain has to satisfy, and those above it, where the automaton has found that names and
+/// levels are right.
+pub(super) fn condition_of(chain: &[ChainStep]) -> Option<Rc<Condition>> {
+    let last = chain.last()?;
+    let mut conditions = last.conditions.clone();
+    if !last.is_closed {
+        conditions.extend(above(chain));
+    }
+    all(conditions)
+}
+
+/// What the elements above the last one of a chain have to satisfy, as a condition on the last.
+fn above(chain: &[ChainStep]) -> Option<Rc<Condition>> {
+    let last = chain.len() - 1;
+    let asked = chain[..last].iter().rposition(|step| !step.conditions.is_empty())?;
+    // Down to the last `//`, the element of each step is the parent of the next one's; which one it is above that, names
+    // have to tell again.
+    match chain[asked + 1..].iter().rposition(|step| step.step.descendant) {
+        None => {
+            let condition = condition_of(&chain[..=asked])?;
+            Some(Rc::new(Condition::Above((last - asked) as u16, condition)))
+        }
+        Some(index) => {
+            let descendant = asked + 1 + index;
+            let ancestor = Rc::new(Condition::Ancestor(named(&chain[..descendant])));
+            let levels = last - descendant;
+            Some(if levels == 0 { ancestor } else { Rc::new(Condition::Above(levels as u16, ancestor)) })
+        }
+    }
+}
+
+/// [`condition_of`] with names and levels.
+fn named(chain: &[ChainStep]) -> Rc<Condition> {
+    let mut conditions = names(chain);
+    conditions.extend(condition_of(chain));
+    all(conditions).unwrap_or_else(|| Rc::new(Condition::All(Vec::new())))
+}
+
+/// The names and levels that a chain asks for.
+fn names(chain: &[ChainStep]) -> Vec<Rc<Condition>> {
+    let Some((last, before)) = chain.split_last() else { return Vec::new() };
+    let mut conditions = Vec::new();
+    if last.step.test != NameTest::Any {
+        conditions.push(Rc::new(Condition::Named(last.step.test)));
+    }
+    match (last.step.descendant, before.is_empty()) {
+        (true, true) => {}
+        (false, true) => conditions.push(Rc::new(Condition::IsRoot)),
+        (is_descendant, false) => {
+            let above = all(names(before)).unwrap_or_else(|| Rc::new(Condition::All(Vec::new())));
+            conditions.push(Rc::new(match is_descendant {
+                true => Condition::Ancestor(above),
+                false => Condition::Above(1, above),
+            }));
+        }
+    }
+    conditions
+}

@@ -1,0 +1,111 @@
+//! A hash table that is emptied in no time: its entries carry a stamp, and those of another stamp are free.
+
+/// An open table of keys and numbers. At most half of the slots are in use, and their number is a power of two.
+#[derive(Debug, Default)]
+pub(crate) struct StampedTable {
+    slots: Box<[Slot]>,
+    stamp: u32,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    key: u64,
+    /// 0: never in use.
+    stamp: u32,
+    value: u32,
+}
+
+const SLOTS_MIN: usize = 256;
+/// A table with more slots than that is not kept when it is emptied.
+const KEPT_SLOTS_MAX: usize = 1 << 20;
+
+impl StampedTable {
+    /// Forgets all entries.
+    pub(crate) fn clear(&mut self) {
+        if self.slots.len() > KEPT_SLOTS_MAX || self.stamp == u32::MAX {
+            *self = Self::default();
+        }
+        self.stamp += 1;
+        self.len = 0;
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The slot of a key, or the free one where it would stand.
+    #[inline]
+    fn slot(&self, key: u64) -> usize {
+        let last = self.slots.len() - 1;
+        let mut at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & last;
+        while self.slots[at].stamp == self.stamp && self.slots[at].key != key {
+            at = (at + 1) & last;
+        }
+        at
+    }
+
+    /// The number of a key.
+    #[inline]
+    pub(crate) fn get(&self, key: u64) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let slot = &self.slots[self.slot(key)];
+        (slot.stamp == self.stamp).then_some(slot.value)
+    }
+
+    /// Sets the number of a key.
+    pub(crate) fn insert(&mut self, key: u64, value: u32) {
+        if (self.len + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        let at = self.slot(key);
+        self.len += usize::from(self.slots[at].stamp != self.stamp);
+        self.slots[at] = Slot { key, stamp: self.stamp, value };
+    }
+
+    fn grow(&mut self) {
+        let before = std::mem::take(&mut self.slots);
+        self.slots = vec![Slot::default(); (before.len() * 2).max(SLOTS_MIN)].into();
+        let stamp = self.stamp.max(1);
+        for slot in before.iter().filter(|slot| slot.stamp == self.stamp && slot.stamp != 0) {
+            let at = self.slot(slot.key);
+            self.slots[at] = Slot { stamp, ..*slot };
+        }
+        self.stamp = stamp;
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.slots.len() * size_of::<Slot>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn entries_stay_until_the_table_is_cleared() {
+        let mut table = StampedTable::default();
+        let mut state = 7_u64;
+        for round in 0..40 {
+            let mut existing = HashMap::new();
+            for step in 0..round * 50 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let key = (state >> 33) % 700 << 32 | state >> 62;
+                table.insert(key, step);
+                existing.insert(key, step);
+            }
+            assert_eq!(table.len(), existing.len());
+            for key in (0..700 << 32).step_by(1 << 32).flat_map(|high| [high, high | 1, high | 2, high | 3]) {
+                assert_eq!(table.get(key), existing.get(&key).copied());
+            }
+            table.clear();
+        }
+    }
+}
