@@ -10,7 +10,7 @@ type ValueOf<'v, 'e> = &'v dyn Fn(&'e Expr) -> AbstractValue<'e>;
 /// Longer lists are not compared each with each: it would take quadratic time.
 const COMPARED_MAX: usize = 32;
 
-/// The truth of `a or b or ...`.
+/// Returns the truth of `a or b or ...`.
 pub(super) fn any<'e>(operands: &'e [Expr], value: ValueOf<'_, 'e>) -> Option<bool> {
     let truths = operands.iter().map(|operand| value(operand).truth());
     match fold(truths, true) {
@@ -19,7 +19,7 @@ pub(super) fn any<'e>(operands: &'e [Expr], value: ValueOf<'_, 'e>) -> Option<bo
     }
 }
 
-/// The truth of `a and b and ...`.
+/// Returns the truth of `a and b and ...`.
 pub(super) fn all<'e>(operands: &'e [Expr], value: ValueOf<'_, 'e>) -> Option<bool> {
     let truths = operands.iter().map(|operand| value(operand).truth());
     match fold(truths, false) {
@@ -41,7 +41,7 @@ fn fold(truths: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bo
     if open { None } else { Some(!decisive) }
 }
 
-/// Are there two of these conditions on a node that cannot hold together?
+/// Returns `true` if two of these conditions on a node cannot hold together.
 pub(super) fn exclude_each_other<'e>(conditions: impl Iterator<Item = &'e Expr>, value: ValueOf<'_, 'e>) -> bool {
     let conditions: Vec<&Expr> = conditions.take(COMPARED_MAX).collect();
     if conditions.len() < 2 {

@@ -1,4 +1,4 @@
-//! What can be told of a query without a message: that it is true of every one, or of none.
+//! Static analysis: queries that are true of every message, or of none.
 //!
 //! An expression is evaluated on all messages at once, with *abstract values*: a node-set is known by the kinds of nodes
 //! that may be in it, whether one certainly is, and whether more than one can be; a number by a range; truth and text
@@ -20,7 +20,7 @@ use crate::vocabulary::Vocabulary;
 use kinds::NodeKinds;
 use values::{AbstractNodes, AbstractNumber, AbstractValue};
 
-/// The truth of an expression in normal form on every message, if it is the same on all of them.
+/// Returns the truth of an expression in normal form on every message, if it is the same on all of them.
 pub fn truth(expr: &Expr) -> Option<bool> {
     value(expr, StaticContext { kinds: NodeKinds::DOCUMENT, alone: true, has_no_nodes: false }).truth()
 }

@@ -41,7 +41,7 @@ fn reach_of_path(path: &Path) -> ContextDependence {
 }
 
 impl<'a> Evaluator<'a> {
-    /// By which node the value of an expression is remembered; nothing if it is not worth that.
+    /// Returns the node by which the value of an expression is cached; nothing if caching does not pay.
     pub(super) fn anchor(&self, expr: &Expr, context: Context) -> Option<NodeId> {
         if self.nesting.get() == 0 || !self.is_expensive() || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
             return None;
@@ -49,7 +49,7 @@ impl<'a> Evaluator<'a> {
         self.anchored(reach(expr), context)
     }
 
-    /// The same for the node-set of a path. Of absolute paths it is always remembered.
+    /// Returns the node by which the node-set of a path is cached. That of an absolute path always is.
     pub(super) fn path_anchor(&self, path: &Path, context: Context) -> Option<NodeId> {
         if self.is_invariant(path) {
             return Some(NO_NODE);
@@ -68,7 +68,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `number()` of a function call, remembered by its anchor.
+    /// Returns `number()` of a function call, cached by its anchor.
     pub(super) fn call_number(&self, expr: &'a Expr, context: Context) -> Result<Option<f64>, EvalError> {
         let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
         let cached = self.cache.borrow().number(expr, anchor);
@@ -80,7 +80,7 @@ impl<'a> Evaluator<'a> {
         Ok(Some(number))
     }
 
-    /// The truth of an expression that many nodes have in common, remembered by its anchor.
+    /// Returns the truth of an expression that many nodes have in common, cached by its anchor.
     pub(super) fn common_truth(&self, expr: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
         let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
         self.remembered(expr, context, NodeRef::Node(anchor)).map(Some)

@@ -1,4 +1,4 @@
-//! What a predicate depends on, decided from its form: whether positions matter, and from which position on it fails.
+//! The dependence of predicates on positions, decided from their form, and the position from which on they fail.
 
 use crate::query::ast::{Axis, CompareOp, Expr, Function, PathStart};
 use crate::query::functions::{Dependence, ExprType};
@@ -6,12 +6,12 @@ use crate::query::position::{predicate_dependence, uses_position};
 
 use super::{Context, EvalError, Evaluator, NodeRef, Value};
 
-/// What a list of predicates depends on.
+/// Returns what a list of predicates depends on.
 pub(super) fn dependence_of_all(predicates: &[Expr]) -> Dependence {
     predicates.iter().map(predicate_dependence).max().unwrap_or(Dependence::Node)
 }
 
-/// The last position at which a predicate can hold, where its form tells.
+/// Returns the last position at which a predicate can hold, where its form tells.
 pub(super) fn position_limit(predicate: &Expr) -> Option<f64> {
     match predicate {
         Expr::Number(number) => Some(*number),
@@ -33,7 +33,7 @@ pub(super) fn position_limit(predicate: &Expr) -> Option<f64> {
     }
 }
 
-/// Do predicates choose the last node, and nothing else?
+/// Returns `true` if the predicates choose the last node and nothing else.
 pub(super) fn is_last(predicates: &[Expr]) -> bool {
     let is_call = |expr: &Expr| matches!(expr, Expr::Call { function: Function::Last, .. });
     match predicates {
@@ -65,7 +65,7 @@ fn is_costly(predicate: &Expr) -> bool {
 }
 
 impl<'a> Evaluator<'a> {
-    /// The type of an expression; that of a variable is the type of its value.
+    /// Returns the type of an expression; that of a variable is the type of its value.
     pub(super) fn type_of(&self, expr: &Expr) -> ExprType {
         expr.type_by(&|variable| match self.variables[variable.index()] {
             Value::Boolean(_) => ExprType::Boolean,
@@ -75,7 +75,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Does a predicate hold?
+    /// Returns `true` if a predicate holds.
     pub(super) fn predicate(&self, predicate: &'a Expr, context: Context) -> Result<bool, EvalError> {
         let nesting = self.nesting.get();
         self.nesting.set(nesting + 1);
@@ -95,10 +95,10 @@ impl<'a> Evaluator<'a> {
         holds
     }
 
-    /// A predicate inside another one is asked about the same node once for each node of the outer one; so that nested
-    /// brackets do not multiply, it is decided once.
+    /// Decides a predicate inside another one. It is asked of the same node once for each node of the outer one; so that
+    /// nested brackets do not multiply, it is decided once.
     ///
-    /// `anchor`: the node whose it is.
+    /// `anchor` is the node that it is a predicate of.
     pub(super) fn remembered(&self, predicate: &'a Expr, context: Context, anchor: NodeRef) -> Result<bool, EvalError> {
         let cached = self.cache.borrow().predicate(predicate, anchor);
         if let Some(holds) = cached {
@@ -109,7 +109,7 @@ impl<'a> Evaluator<'a> {
         Ok(holds)
     }
 
-    /// Do predicates that depend on the node alone all hold?
+    /// Returns `true` if predicates that depend on the node alone all hold.
     pub(super) fn all_hold(&self, predicates: &'a [Expr], node: NodeRef) -> Result<bool, EvalError> {
         for predicate in predicates {
             if !self.predicate(predicate, Context::at(node))? {

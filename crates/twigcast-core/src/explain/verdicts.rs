@@ -1,4 +1,4 @@
-//! Whether the parts of an expression hold, and why.
+//! Verdicts on the parts of an expression: whether they hold, and why.
 
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 6;
 const VALUES_MAX: usize = 5;
 
 impl<'a> Explainer<'a> {
-    /// Whether `boolean()` of an expression is true, and why.
+    /// Returns whether `boolean()` of an expression is true, and why.
     pub(super) fn verdict(&self, expr: &'a Expr, context: Context, depth: usize) -> Result<Verdict, EvalError> {
         let holds = self.evaluator.boolean(expr, context)?;
         let mut hints = Vec::new();
@@ -23,7 +23,7 @@ impl<'a> Explainer<'a> {
         Ok(Verdict { text: self.text(expr), holds, detail, hints })
     }
 
-    /// The same for a predicate, where a number stands for a position.
+    /// Returns whether a predicate holds, where a number stands for a position, and why.
     pub(super) fn predicate_verdict(
         &self,
         predicate: &'a Expr,

@@ -49,7 +49,7 @@ pub enum Expr {
     Call {
         /// Which.
         function: Function,
-        /// As many as the function takes; the parser checked that.
+        /// The arguments, as many as the function takes; the parser has checked that.
         arguments: Vec<Expr>,
     },
 }
@@ -110,13 +110,13 @@ impl Expr {
 /// A location path: where it starts, and its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Where it starts.
+    /// The start of the path.
     pub start: PathStart,
     /// The steps, outermost first; may be empty (`/`, `$v`, a bare filter expression).
     pub steps: Vec<Step>,
 }
 
-/// Where a location path starts.
+/// The start of a location path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathStart {
     /// `/...`: the document node.
@@ -173,7 +173,7 @@ pub enum Axis {
     Namespace,
 }
 
-/// What a step's node must be.
+/// The node test of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeTest {
     /// A node of the axis' principal type with a matching name.
@@ -202,7 +202,7 @@ pub enum NameTest {
 }
 
 impl NameTest {
-    /// Does an expanded name pass?
+    /// Returns `true` if an expanded name passes.
     #[inline]
     pub fn accepts(self, name: Name) -> bool {
         match self {

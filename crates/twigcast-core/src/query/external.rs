@@ -13,7 +13,7 @@ use crate::vocabulary::Vocabulary;
 /// Words that end the path of a `for` clause.
 const AFTER_PATH: [&str; 9] = ["where", "return", "let", "for", "order", "stable", "group", "count", "at"];
 
-/// A condition that holds for each message on which the query has a result.
+/// Returns a condition that holds for each message on which the query has a result.
 pub(super) fn necessary_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Expr {
     let anything = Expr::Call { function: Function::True, arguments: Vec::new() };
     let Some(path) = binding_path(text) else { return anything };

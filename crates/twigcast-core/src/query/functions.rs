@@ -58,7 +58,7 @@ impl ExprType {
     }
 }
 
-/// What a value depends on besides the context node. Later variants include earlier ones.
+/// The part of the context, besides the node, that a value depends on. Later variants include earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dependence {
     /// Nothing.
@@ -69,14 +69,14 @@ pub enum Dependence {
     Size,
 }
 
-/// When a function reads the context (node, position or size).
+/// The calls of a function that read the context (node, position or size).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextUse {
-    /// It works on its arguments only.
+    /// None: the function works on its arguments only.
     Never,
-    /// It works on the context node if it has no argument.
+    /// Calls without an argument: the context node takes its place.
     WithoutArgument,
-    /// It always reads the context.
+    /// All calls.
     Always,
 }
 
@@ -91,14 +91,14 @@ pub enum ValueWithoutNodes {
     EmptyString,
 }
 
-/// What is true of a function without evaluating it: a row of [`FUNCTIONS`].
+/// The facts about a function that hold without evaluating it: a row of [`FUNCTIONS`].
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionFacts {
     /// The function.
     pub function: Function,
     /// The name that queries write.
     pub name: &'static str,
-    /// How to call it, for messages.
+    /// The form of a call, for messages.
     pub usage: &'static str,
     /// The type of the result.
     pub result_type: ExprType,
@@ -108,15 +108,15 @@ pub struct FunctionFacts {
     pub arguments_max: usize,
     /// The first argument must be a node-set, since no other type converts to one.
     pub takes_node_set: bool,
-    /// When it reads the context.
+    /// The calls that read the context.
     pub context: ContextUse,
-    /// What it depends on besides its arguments and the context node.
+    /// The part of the context, besides the node, that it depends on.
     pub depends_on: Dependence,
     /// The value on an empty node-set (or an empty string); `None` if it depends on the rest.
     pub without_nodes: Option<ValueWithoutNodes>,
     /// Of a node-set it uses no more than the first node.
     pub uses_first_node: bool,
-    /// It reads parts of the message other than its arguments and the context node.
+    /// The function reads parts of the message other than its arguments and the context node.
     pub looks_elsewhere: bool,
 }
 

@@ -1,4 +1,4 @@
-//! When does a For-Where-Return query match? Its `for` and `where` clauses as one XPath condition.
+//! The matching condition of a For-Where-Return query: its `for` and `where` clauses as one XPath condition.
 //!
 //! The shared structures filter by XPath, so a query registers there with its *matching path* (Diao 2005, section 7):
 //! each binding path with the conjuncts of `where` that speak about its variable as predicates, and binding paths that
@@ -16,13 +16,13 @@ const PARTS_MAX: usize = 10_000;
 /// The condition under which a query matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatchingCondition {
-    /// To be evaluated at the document node.
+    /// The condition, to be evaluated at the document node.
     pub expr: Expr,
     /// The query matches exactly when this is true; otherwise it may still not match.
     pub exact: bool,
 }
 
-/// The condition under which at least one binding of a query passes.
+/// Returns the condition under which at least one binding of a query passes.
 pub fn matching_condition(query: &FlwrQuery) -> MatchingCondition {
     let mut exact = true;
     let expr = of_item(&query.body, &mut exact).unwrap_or_else(|| call(Function::False, Vec::new()));
@@ -299,7 +299,7 @@ pub(crate) fn all_variables(expr: &Expr, result: &mut Vec<VariableId>) {
     expr.operands().chain(expr.predicates()).for_each(|part| all_variables(part, result));
 }
 
-/// The expression with the context node in place of its only variable.
+/// Returns the expression with the context node in place of its only variable.
 pub(crate) fn relative(expr: Expr) -> Expr {
     let all = |operands: Vec<Expr>| operands.into_iter().map(relative).collect();
     match expr {

@@ -1,4 +1,4 @@
-//! What the meaning of a query's text depends on: its dialect, its namespaces, the limits.
+//! The settings that the meaning of a query's text depends on: its dialect, its namespaces, the limits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
@@ -18,9 +18,9 @@ pub enum Dialect {
     XQuery,
 }
 
-/// Where the namespaces of prefixes come from. The empty prefix is the default namespace of unprefixed element names.
+/// The namespaces of prefixes. The empty prefix is the default namespace of unprefixed element names.
 pub trait NamespaceLookup {
-    /// The URI that a prefix is bound to. The prefix `xml` is never asked for.
+    /// Returns the URI that a prefix is bound to. The prefix `xml` is never asked for.
     fn uri(&self, prefix: &str) -> Option<&str>;
 }
 
@@ -48,7 +48,7 @@ impl<const N: usize> NamespaceLookup for [(&str, &str); N] {
     }
 }
 
-/// What a query's text means depends on these.
+/// The settings that the meaning of a query's text depends on.
 #[derive(Clone, Copy)]
 pub struct ParseOptions<'a> {
     /// Prefixes and their namespaces.

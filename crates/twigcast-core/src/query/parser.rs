@@ -36,9 +36,9 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) in_output: Vec<(&'a str, NamespaceId)>,
     /// All variables declared so far, by number.
     pub(super) declared_variables: Vec<Variable>,
-    /// Those that certainly hold attributes.
+    /// Variables that certainly hold attributes.
     pub(super) attribute_variables: Vec<VariableId>,
-    /// How many constructors are open.
+    /// The number of constructors that are open.
     pub(super) constructors: usize,
     /// Offset of the innermost `{` that is open.
     pub(super) open_brace: usize,
@@ -94,7 +94,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(parser)
     }
 
-    /// The whole text as one expression.
+    /// Parses the whole text as one expression.
     pub fn whole_expression(&mut self) -> Parsed<Expr> {
         if self.token.kind == TokenKind::End {
             let message = "the query is empty; write a path such as /article/title".into();
@@ -107,7 +107,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(expr)
     }
 
-    /// Expr.
+    /// Parses an Expr.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
         self.enter()?;
         let expr = self.binary(0)?;
@@ -115,7 +115,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(expr)
     }
 
-    /// One level deeper.
+    /// Enters the next level of nesting.
     pub(super) fn enter(&mut self) -> Parsed<()> {
         self.nesting += 1;
         if self.nesting > self.options.limits.query_nesting_max {
@@ -124,7 +124,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(())
     }
 
-    /// One level back.
+    /// Leaves the innermost level of nesting.
     pub(super) fn leave(&mut self) {
         self.nesting -= 1;
     }
@@ -396,7 +396,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Err(self.error(start, QueryErrorKind::Syntax, message, &["a path"]))
     }
 
-    /// The expanded name of a name token. `default`: the default element namespace applies.
+    /// Returns the expanded name of a name token. `default`: the default element namespace applies.
     pub(super) fn name_of(&mut self, token: Token, default: bool) -> Parsed<Name> {
         let text = self.lexer.text;
         let (namespace, local) = if token.colon != 0 {
@@ -409,7 +409,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(Name { namespace, local: self.vocabulary.intern_local(local) })
     }
 
-    /// The namespace of unprefixed element names.
+    /// Returns the namespace of unprefixed element names.
     pub(super) fn default_namespace(&mut self) -> NamespaceId {
         if let Some(&(_, id)) = self.declared.iter().rev().find(|(prefix, _)| prefix.is_empty()) {
             return id;
@@ -417,7 +417,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.options.namespaces.uri("").map_or(NamespaceId::NONE, |uri| self.vocabulary.intern_namespace(uri))
     }
 
-    /// The namespace that a prefix is bound to.
+    /// Returns the namespace that a prefix is bound to.
     pub(super) fn namespace_of(&mut self, prefix: &str, offset: usize) -> Parsed<NamespaceId> {
         if prefix == "xml" {
             return Ok(NamespaceId::XML);
@@ -451,7 +451,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         &self.lexer.text[token.start..token.end]
     }
 
-    /// A literal without its quotes.
+    /// Returns a literal without its quotes.
     pub(super) fn literal_of(&self, token: Token) -> Parsed<Box<str>> {
         let inner = &self.lexer.text[token.start + 1..token.end - 1];
         if self.flwr {

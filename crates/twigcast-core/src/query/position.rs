@@ -1,4 +1,4 @@
-//! Whether the truth of a predicate depends on the context position or size.
+//! Dependence of expressions on the context position and size.
 
 use super::ast::{Expr, Path, PathStart};
 use super::functions::{Dependence, ExprType};

@@ -50,12 +50,12 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner without memory yet.
+    /// Creates a scanner without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A pass over a source that is read in another way than by its markup.
+    /// Starts a pass over a source that is read otherwise than by its markup.
     pub(crate) fn pass<'a>(
         &'a mut self,
         checked: LegalText<'a>,

@@ -7,7 +7,7 @@ use crate::scan::namespaces::PrefixBindings;
 use crate::util::packed_name::PackedName;
 use crate::vocabulary::{LocalId, Name, NamespaceId, Vocabulary};
 
-/// What to record. Everything is checked regardless, so the same messages are rejected.
+/// The parts of a message that are recorded. Everything is checked regardless, so the same messages are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordOptions {
     /// Attributes. Namespace declarations are always recorded.
@@ -70,7 +70,7 @@ pub(crate) struct ScanPass<'a> {
 pub(crate) struct TextRun {
     pub(super) start: usize,
     pub(super) encoded: bool,
-    /// It holds at least one character: `<![CDATA[]]>` alone is no text.
+    /// The run holds at least one character: `<![CDATA[]]>` alone is no text.
     pub(super) filled: bool,
 }
 

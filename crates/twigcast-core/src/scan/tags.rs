@@ -312,7 +312,7 @@ impl ScanPass<'_> {
         Ok(Name { namespace, local: self.local(start, name, key) })
     }
 
-    /// No two attributes of the tag have the same name as written.
+    /// Checks that no two attributes of the tag have the same name as written.
     #[inline(always)]
     pub(crate) fn unique_names(&mut self) -> ScanResult<()> {
         let source = self.source;

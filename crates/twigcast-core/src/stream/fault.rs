@@ -1,4 +1,4 @@
-//! What is wrong with a stream.
+//! Faults of a stream.
 
 use crate::error::{MessageError, MessageErrorKind};
 use crate::scan::fault::Fault;
@@ -8,7 +8,8 @@ pub(super) fn malformed(reason: String) -> MessageError {
     MessageError { kind: MessageErrorKind::Malformed, reason, line: 1, column: 1 }
 }
 
-/// What is wrong. One word wide, so that the paths without faults pass little around.
+/// A fault of a stream. It is one word wide, so that the paths without faults pass little around. One word wide, so
+/// that the paths without faults pass little around.
 pub(super) enum StreamFault {
     #[allow(clippy::box_collection)]
     Structure(Box<String>),
@@ -16,8 +17,8 @@ pub(super) enum StreamFault {
 }
 
 impl StreamFault {
-    /// What is told of it: the structure has been read up to `at`, and the strings begin at `strings_start` in the
-    /// source.
+    /// Returns the error to show: the structure has been read up to `at`, and the strings begin at `strings_start` in
+    /// the source.
     #[cold]
     pub(super) fn into_error(self, at: usize, strings_start: usize) -> MessageError {
         match self {

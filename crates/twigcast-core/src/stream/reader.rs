@@ -24,7 +24,7 @@ pub struct StreamReader<'a> {
     pub(super) owners: &'a mut [NodeId],
     /// All is checked, not only what is recorded.
     pub(super) checks_all: bool,
-    /// Where the strings of the message begin in the source.
+    /// The offset of the message's strings in the source.
     pub(super) strings_start: usize,
     pub(super) seen_root: bool,
     pub(super) after_text: bool,
@@ -40,7 +40,8 @@ impl StreamReader<'_> {
         read.map_err(|error: StreamFault| error.into_error(self.structure.at, self.strings_start))
     }
 
-    /// What has been read so far: elements still open end with their last descendant that has been read, or before it.
+    /// Returns what has been read so far: elements still open end with their last descendant that has been read, or
+    /// before it.
     pub fn document(&self) -> &Document {
         self.pass.document
     }
