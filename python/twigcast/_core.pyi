@@ -20,10 +20,20 @@ PACKET_FRAMES_MAX: int
 BODY_BYTES_MAX: int
 """Most bytes of a message's body in a frame."""
 
-def packet_frames(packet: bytes) -> list[tuple[int, int, int]]:
-    """The frames of a packet: of each its kind, where its fields begin, and where they end.
+@final
+class PacketFrame:
+    """A frame of a packet."""
 
-    Raises ``ValueError`` where it is damaged, cut off, of another form or beyond a bound.
+    kind: int
+    start: int
+    """Where its fields begin in the packet."""
+    end: int
+    """Where its fields end."""
+
+def packet_frames(packet: bytes) -> list[PacketFrame]:
+    """Returns the frames of a packet.
+
+    Raises ``ValueError`` if it is damaged, cut off, of another form or beyond a bound.
     """
 
 def packet_of(frames: list[bytes]) -> bytes:
@@ -289,7 +299,7 @@ class SpanCodec:
 
     def packet(
         self, kind: int, packet: bytes, agreed: dict[str, tuple[str, Any]] | None = None
-    ) -> tuple[list[Any], list[tuple[int, int, int]]]:
+    ) -> tuple[list[Any], list[PacketFrame]]:
         """The spans that a packet begins with, and where the frames behind the last of them lie (``packet_frames``).
 
         ``kind``: that of spans. Raises ``ValueError`` for what is no packet, or no span.

@@ -303,6 +303,10 @@ class Deliveries(Sequence[Delivery]):
             raise MissingExtra("pyarrow", "arrow") from missing
         return pa.record_batch(self._results)
 
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Exports the columns of :meth:`arrow` to any library that reads Arrow."""
+        return self._results.__arrow_c_array__(requested_schema)
+
 
 class _Payloads(Sequence[bytes]):
     """The results of a message, by index."""

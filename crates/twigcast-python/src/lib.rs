@@ -45,7 +45,7 @@ mod _core {
     #[pymodule_export]
     use super::keys::KeyTable;
     #[pymodule_export]
-    use super::packets::{SpanCodec, packet_frames, packet_of};
+    use super::packets::{PacketFrame, SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
     use super::queries::{QueryCheck, check, condition_tree, parse_tree};
     #[pymodule_export]

@@ -16,8 +16,14 @@ const FIELDS: usize = 12;
 /// The number of its fields that are strings which mostly equal those of the message before.
 const REPEATED_STRINGS: usize = 4;
 
-/// A frame for Python: kind, start and end.
-type FrameTuple = (u64, usize, usize);
+/// A frame of a packet. See the stub file.
+#[pyclass(frozen, get_all, module = "twigcast._core")]
+pub struct PacketFrame {
+    kind: u64,
+    start: usize,
+    end: usize,
+}
+
 /// A string of Python, and its text.
 type LastString = (String, Py<PyString>);
 
@@ -25,10 +31,10 @@ fn refused(error: PacketError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Returns the frames of a packet: kind, start and end. See the stub file.
+/// Returns the frames of a packet. See the stub file.
 #[pyfunction]
-pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>> {
-    Ok(frames_in(py, packet)?.iter().map(frame_tuple).collect())
+pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<PacketFrame>> {
+    Ok(frames_in(py, packet)?.iter().map(packet_frame).collect())
 }
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
@@ -40,8 +46,8 @@ fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
     matches_found.map_err(refused)
 }
 
-fn frame_tuple(frame: &Frame) -> FrameTuple {
-    (frame.kind, frame.start, frame.end)
+fn packet_frame(frame: &Frame) -> PacketFrame {
+    PacketFrame { kind: frame.kind, start: frame.start, end: frame.end }
 }
 
 /// Writes frames as one packet. See the stub file.
@@ -118,7 +124,7 @@ impl SpanCodec {
         kind: u64,
         packet: &[u8],
         agreed: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<(Bound<'py, PyList>, Vec<FrameTuple>)> {
+    ) -> PyResult<(Bound<'py, PyList>, Vec<PacketFrame>)> {
         let frames = frames_in(py, packet)?;
         let spans = frames.iter().take_while(|frame| frame.kind == kind);
         let list = PyList::empty(py);
@@ -129,7 +135,7 @@ impl SpanCodec {
             }
             list.append(span)?;
         }
-        let rest = frames[list.len()..].iter().map(frame_tuple).collect();
+        let rest = frames[list.len()..].iter().map(packet_frame).collect();
         Ok((list, rest))
     }
 

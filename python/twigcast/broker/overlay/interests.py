@@ -91,7 +91,7 @@ class LocalInterests:
         return frozenset(self._wide)
 
     def begin(self, scopes: list[str]) -> None:
-        """Requests everything in the scopes that have subscriptions."""
+        """Subscribes to everything in the scopes that have subscriptions."""
         self._wide |= set(scopes)
         if scopes:
             self._subscribe({("everything", scope): everything(scope) for scope in scopes}, {})
@@ -102,7 +102,7 @@ class LocalInterests:
         self._has_work.set()
 
     def finish_loading(self) -> None:
-        """Records that all stored subscriptions were added."""
+        """Marks the end of the stored subscriptions."""
         self._loading = False
         self._has_work.set()
 

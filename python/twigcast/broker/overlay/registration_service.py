@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,10 +11,10 @@ from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
-from twigcast.broker.overlay.registry.client import NoAnswer, NoRegistry
+from twigcast.broker.overlay.registry.client import LocalBroker, NoAnswer, NoRegistry
 from twigcast.broker.overlay.registry.codec import ChangedReply, Command, read, write
-from twigcast.broker.overlay.registry.ledger import Ledger, keep
-from twigcast.broker.overlay.registry.registrar import LocalBroker, Registrar, RegistryReport
+from twigcast.broker.overlay.registry.ledger import Ledger, Records
+from twigcast.broker.overlay.registry.registrar import Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
 from twigcast.overlay.core import Address
@@ -50,22 +49,6 @@ class BrokerChoice:
     """The broker that takes over if the first is removed; ``None``: there is no other."""
 
 
-class _Records:
-    """The records of the registry in the broker's store."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._hub_loop = asyncio.get_running_loop()
-
-    def load(self, kind: str) -> dict[str, bytes]:
-        return self._broker.store.overlay_records(kind)
-
-    async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
-        names = tuple(gone)
-        work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, names))
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
-
-
 class RegistrationService:
     """The registration service of a broker. It is called in the main event loop, and works in the overlay's thread.
 
@@ -80,7 +63,7 @@ class RegistrationService:
     def __init__(
         self, broker: Broker, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
     ) -> None:
-        self._records = _Records(broker)
+        self._records = Records(broker)
         self._thread = thread
         self._settings = settings
         self._name = name
@@ -94,7 +77,7 @@ class RegistrationService:
         self._node: BrokerNode
         self._driver: Driver
         self._registrar: Registrar
-        self.catalogue = Catalogue(identity, self._name_of, self._trouble)
+        self.catalogue = Catalogue(identity, self._name_of, self._report_fault)
 
     def load(self) -> None:
         """Reads the stored catalogue. Blocks."""
@@ -107,7 +90,7 @@ class RegistrationService:
     def join(self, node: BrokerNode, driver: Driver) -> None:
         """Connects with the node before its first link. Called in the overlay's thread."""
         self._node, self._driver = node, driver
-        here = LocalBroker(self._name, self._identity, self.brokers, self._say, self._describe, self._trouble)
+        here = LocalBroker(self._name, self._identity, self.brokers, self._send, self._describe, self._report_fault)
         self._registrar = Registrar(here, self._settings.holders, self._ledger, self._settings.placement)
         for source in self._stored:
             self._describe(source)
@@ -154,18 +137,18 @@ class RegistrationService:
         fresh = dict(self._fresh)
         # Names are hashed: they may be longer than a key of the store, and hold any character.
         put = {owner_of(name): write(source) for name, source in fresh.items()}
-        await keep(self._records.save, _SOURCES, put, ())
+        await self._records.save(_SOURCES, put)
         for name, source in fresh.items():
             if self._fresh.get(name) is source:
                 del self._fresh[name]
 
-    def _say(self, target: Address, content: bytes) -> None:
+    def _send(self, target: Address, content: bytes) -> None:
         self._driver.act(self._node.relay(target, content, time.monotonic()))
 
     def _describe(self, source: SourceEntry) -> None:
         self._driver.act(self._node.describe(source, time.monotonic()))
 
-    def _trouble(self, kind: str, peer: str, reason: str) -> None:
+    def _report_fault(self, kind: str, peer: str, reason: str) -> None:
         """Reports a fault. Called in any thread."""
         self._thread.call(self._driver.report_fault, kind, peer, reason)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from typing import Final, TypeAlias
 
-from twigcast.overlay.onyx.content.implication import ORDER, number_of
+from twigcast.overlay.documents import number_of
+from twigcast.overlay.paths import ORDER
 from twigcast.query import (
     And,
     Compare,

@@ -84,7 +84,7 @@ class Announcement:
         generalise: Generalise | None = None,
         absorb: InterestCover | None = None,
     ) -> None:
-        """An empty announcement.
+        """Begins empty.
 
         Args:
             boxes_max: Most conjunctions and distinct paths (content generalisation); `None`: any number.

@@ -17,7 +17,8 @@ from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.onyx.content.absence import is_boolean, is_nodes, truth_without_nodes
-from twigcast.overlay.onyx.content.linear import FLIPPED, Steps, is_local, is_numeric, own_paths, step_of
+from twigcast.overlay.onyx.content.linear import Steps, is_local, is_numeric, own_paths, step_of
+from twigcast.overlay.paths import FLIPPED
 from twigcast.query import (
     ANY,
     NODE,
@@ -118,7 +119,7 @@ class Decomposed(NamedTuple):
 
 
 def decompose(condition: Expr, budget: Budget) -> Decomposed:
-    """Returns the disjunction of conjunctions of absolute linear paths that a condition at the document node implies."""
+    """Returns the conjunctions of absolute linear paths one of which follows from a condition at the document node."""
     work = _Decomposer(budget)
     results = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
     is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in results)
@@ -242,7 +243,7 @@ class _Decomposer:
         return self.condition(Path(nodes.start, (*above, tested)), at_root=at_root)
 
     def _needed(self, expression: Expr, *, at_root: bool) -> Alternatives:
-        """Returns what follows if an expression is true that is false without nodes: one of its paths selects a node."""
+        """Returns what follows if an expression is true: where it is false without nodes, a path selects a node."""
         if truth_without_nodes(expression) is not False:
             return TRUE
         paths = list(own_paths(expression))

@@ -8,12 +8,13 @@ and `//*/a` imply each other). A missed one costs space in a table, but never a 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
+from twigcast.overlay.documents import number_of
 from twigcast.overlay.onyx.content.linear import LinearStep, Steps, steps_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath
+from twigcast.overlay.paths import ORDER
 from twigcast.query import (
     NODE,
     And,
@@ -31,18 +32,7 @@ from twigcast.query import (
     Step,
 )
 
-#: Comparison of numbers, by operator.
-ORDER: dict[Operator, Callable[[float, float], bool]] = {
-    Operator.EQUAL: operator.eq,
-    Operator.NOT_EQUAL: operator.ne,
-    Operator.LESS: operator.lt,
-    Operator.LESS_OR_EQUAL: operator.le,
-    Operator.GREATER: operator.gt,
-    Operator.GREATER_OR_EQUAL: operator.ge,
-}
 _ITSELF = Path(ContextNode(), (Step(Axis.SELF, NODE),))
-#: White space of XPath; `strip()` would remove more.
-_SPACE = " \t\r\n"
 
 
 # Disjuncts and paths.
@@ -215,26 +205,13 @@ def number_in(constant: Literal | Number) -> float:
     return number_of(constant.value) if isinstance(constant, Literal) else constant.value
 
 
-def number_of(text: str) -> float:
-    """Returns a text as a number by the rule of XPath 1.0 (section 4.4): optional minus, digits, optional fraction."""
-    stripped = text.strip(_SPACE)
-    digits = stripped.removeprefix("-")
-    whole, point, fraction = digits.partition(".")
-    is_number = (
-        all(part.isascii() and (part.isdigit() or not part) for part in (whole, fraction))
-        and (whole or fraction)
-        and (bool(whole) or bool(point))
-    )
-    return float(stripped) if is_number else math.nan
-
-
 # Sets of paths.
 
 
 def without_implied(paths: Iterable[LinearPath]) -> frozenset[LinearPath]:
-    """A conjunction without the paths that others of it imply."""
+    """Returns a conjunction without the paths that others of it imply."""
     kept: list[LinearPath] = []
-    # Of two that imply each other the first in this order stays.
+    # Of two paths that imply each other, the first in this order is kept.
     for path in sorted(set(paths), key=lambda path: (-len(path.text), path)):
         if not any(path_implies(other, path) for other in kept):
             kept = [other for other in kept if not path_implies(path, other)]

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.onyx.content.substitution import WithPrefixes
 from twigcast.overlay.onyx.messages import LinearPath
+from twigcast.overlay.paths import FLIPPED
 from twigcast.query import (
     NODE,
     TEXT,
@@ -28,7 +29,6 @@ from twigcast.query import (
     NameTest,
     Negate,
     Number,
-    Operator,
     Or,
     Path,
     Root,
@@ -56,16 +56,6 @@ class LinearStep(NamedTuple):
 
 Steps: TypeAlias = tuple[LinearStep, ...]
 
-#: `left op right` is `right FLIPPED[op] left`.
-FLIPPED = {
-    Operator.EQUAL: Operator.EQUAL,
-    Operator.NOT_EQUAL: Operator.NOT_EQUAL,
-    Operator.LESS: Operator.GREATER,
-    Operator.GREATER: Operator.LESS,
-    Operator.LESS_OR_EQUAL: Operator.GREATER_OR_EQUAL,
-    Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
-}
-
 #: Functions whose value depends on more than the element.
 _NOT_LOCAL = frozenset({"position", "last", "id"})
 
@@ -74,7 +64,7 @@ _NOT_LOCAL = frozenset({"position", "last", "id"})
 
 
 def is_local(expression: Expr) -> bool:
-    """Returns whether an expression depends on the context element alone: its attributes, text, string-value and name."""
+    """Returns whether an expression depends only on the attributes, text, string-value and name of the context."""
     match expression:
         case Literal() | Number():
             return True

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final
 
-from twigcast._core import PACKET_BYTES_MAX, PACKET_FORM, packet_of
+from twigcast._core import PACKET_BYTES_MAX, PACKET_FORM, PacketFrame, packet_of
 from twigcast.overlay.onyx.messages import Span
 from twigcast.overlay.onyx.network.errors import FrameError
 from twigcast.overlay.onyx.network.frames import SPAN_KIND, SPANS, Agreed, frame_of, read_frame, read_span_frame
@@ -65,11 +65,11 @@ def messages_of(data: bytes, agreed: Agreed | None = None) -> Iterable[Any]:
     return chain(spans, _messages(data, frames, agreed)) if frames else spans
 
 
-def _messages(data: bytes, frames: Iterable[tuple[int, int, int]], agreed: Agreed | None) -> Iterator[Any]:
-    for kind, start, end in frames:
-        if kind == SPAN_KIND:
-            yield read_span_frame(data, start, end, agreed)
-        elif (message := read_frame(kind, data, start, end)) is not None:
+def _messages(data: bytes, frames: Iterable[PacketFrame], agreed: Agreed | None) -> Iterator[Any]:
+    for one in frames:
+        if one.kind == SPAN_KIND:
+            yield read_span_frame(data, one.start, one.end, agreed)
+        elif (message := read_frame(one.kind, data, one.start, one.end)) is not None:
             yield message
 
 

@@ -165,6 +165,6 @@ class FrameReader:
         self._at = self._end
 
     def finish(self) -> None:
-        """Checks that nothing is left."""
+        """Refuses a frame with bytes left."""
         if self.left:
             raise FrameError(f"{self.left:,} bytes are left over")

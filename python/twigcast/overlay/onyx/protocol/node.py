@@ -142,7 +142,7 @@ class OnyxNode(NodeState):
         return self.drain()
 
     def settle(self, token: Hashable, now: float) -> Effects:
-        """Requests `InterestSettled` for when all reachable roots know the current interests of this broker."""
+        """Asks for `InterestSettled` when all reachable roots know the current interests of this broker."""
         self.now = now
         attachments.settle(self, token)
         return self.drain()
@@ -159,7 +159,7 @@ class OnyxNode(NodeState):
         return self.drain()
 
     def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
-        """Records that horizons of `StoreRequested`, and all messages up to them, are durable."""
+        """Takes horizons of `StoreRequested` that are durable, with all messages up to them."""
         self.now = now
         for root, horizon in horizons.items():
             stream = self.streams.get(root)

@@ -23,13 +23,13 @@ _RETRY_SHARE = 0.9
 
 
 def restart(node: NodeState, stream: RootStream) -> None:
-    """Requests the gaps at once, even if a question is under way over a former parent."""
+    """Asks for the gaps at once, even if a question is under way over a former parent."""
     stream.is_recovering = False
     request_gaps(node, stream.root)
 
 
 def request_gaps(node: NodeState, root: Root) -> None:
-    """Requests the gaps in the received ranges of a root."""
+    """Asks for the gaps in the received ranges of a root."""
     stream = node.streams[root]
     gaps = stream.ranges.gaps()
     if not gaps:

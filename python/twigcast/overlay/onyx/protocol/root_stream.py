@@ -154,7 +154,7 @@ class RootStream:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether spans from the parent count."""
+        """Returns whether spans from the parent count."""
         return self.confirmed is not None
 
     def receivers(self) -> list[Address]:

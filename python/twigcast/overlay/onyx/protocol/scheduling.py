@@ -26,10 +26,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from twigcast.answers import Deliveries
 from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.content.transformation import Transformation
 
 #: Name of an operator.
 Name: TypeAlias = Hashable
@@ -110,15 +111,15 @@ class Plan:
         return self._contributes[name].priority
 
     def transforms(self, name: Name) -> frozenset[Address]:
-        """The links whose transformation an operator contributes to."""
+        """Returns the links to whose transformation an operator contributes."""
         return self._contributes[name].transforms
 
     def serves(self, name: Name) -> bool:
-        """Whether an operator contributes to a user's query."""
+        """Returns whether an operator contributes to a user's query."""
         return self._contributes[name].serves
 
     def execute(self) -> Execution:
-        """Begin with a message."""
+        """Starts the execution for a message."""
         return Execution(self)
 
 
@@ -212,18 +213,10 @@ class LocalOutput(NamedTuple):
     deliveries: Deliveries
 
 
-class Transforms(Protocol):
-    """The transformation of a link (see `twigcast.overlay.onyx.content.transformation.Transformation`)."""
-
-    def run(self, message: bytes) -> bytes | None:
-        """Returns the transformed message, or `None` if nothing of it is wanted."""
-        ...
-
-
 def process(
     message: bytes,
     route: Callable[[bytes], Iterable[Address]],
-    transformations: Mapping[Address, Transforms],
+    transformations: Mapping[Address, Transformation],
     deliver: Callable[[bytes], Deliveries],
 ) -> Iterator[LinkOutput | LocalOutput]:
     """Yields the outputs for a message, the most urgent first. Each is computed when the caller asks for it.

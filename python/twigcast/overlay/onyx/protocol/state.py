@@ -129,7 +129,7 @@ class NodeState(ProtocolNode):
             self.set_timer(delay, name)
 
     def disarm(self, name: Hashable) -> None:
-        """Records that a timer went off, so that it can be set again."""
+        """Clears a timer that went off, so that it can be set again."""
         self._armed.discard(name)
 
     def arm_flush(self) -> None:
@@ -137,7 +137,7 @@ class NodeState(ProtocolNode):
         self.arm("flush", self.settings.flush_delay)
 
     def note_link_change(self) -> None:
-        """Records that links have changed, here or elsewhere."""
+        """Notes a change of links, here or elsewhere."""
         self.has_changed_links = True
         self.arm_flush()
 
