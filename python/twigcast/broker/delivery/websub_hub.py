@@ -286,7 +286,7 @@ class WebSubHub:
                 "GET", extended(callback, parameters), answer_bytes_max=_ANSWER_BYTES_MAX, cut=True
             )
         except (RequestFailed, UrlRefused) as error:
-            _log.info("a WebSub callback cannot be asked: %s", error)
+            _log.info("a WebSub callback cannot be reached: %s", error)
             return None
 
     async def _subscribe(self, intent: Intent, expires: float) -> None:
