@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -233,7 +233,8 @@ class SubscriptionSet:
 
     def statistics(self) -> EngineStatistics:
         """Returns counts and sizes of the structures that the subscriptions share."""
-        return EngineStatistics(**self._session.engine.statistics())
+        counts = self._session.engine.statistics()
+        return EngineStatistics(**{field.name: counts[field.name] for field in fields(EngineStatistics)})
 
     # Messages ---------------------------------------------------------------------------------------------------------
 

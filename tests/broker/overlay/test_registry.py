@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -299,7 +299,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
         def load(self, kind: str) -> dict[str, bytes]:
             return dict(sorted(self.kept.get(kind, {}).items()))
 
-        async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str] = ()) -> None:
+        async def _write(self, kind: str, put: Any, gone: Any) -> None:
             if self.failures:
                 self.failures -= 1
                 raise StoreUnavailable("it does not answer")

@@ -411,7 +411,7 @@ def test_an_address_that_is_taken_is_named() -> None:
         async with running(a):
             b = driver("b")
             b._listener.port = a.port or 0  # type: ignore[union-attr]
-            with pytest.raises(NetworkError, match="cannot be listened for"):
+            with pytest.raises(NetworkError, match="cannot listen for brokers"):
                 await b.start()
 
     run(work())

@@ -87,7 +87,7 @@ pub(super) fn fill(bits: &mut Vec<u64>, count: usize) {
     }
 }
 
-/// Lists the members of a set, ascending.
+/// Iterates over the members of a set, ascending.
 #[inline]
 pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
     SetMembers { bits, index: 0, rest: bits.first().copied().unwrap_or_default() }

@@ -63,7 +63,7 @@ pub(super) struct ClassMember {
     pub further: FurtherClassesId,
 }
 
-/// What queries make of the bindings of one path.
+/// The result that queries make of the bindings of one path.
 #[derive(Clone, Debug)]
 pub(super) struct ResultPlan {
     pub source: BindingPathId,
@@ -112,7 +112,7 @@ impl<I: TableId, T> RefCounted<I, T> {
         self.entries.get_mut(id.index())?.as_mut().map(|(object, _)| object)
     }
 
-    /// Lists the objects with their ids, ascending.
+    /// Iterates over the objects with their ids, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (I, &T)> {
         self.entries.iter().enumerate().filter_map(|(id, entry)| Some((I::new(id), &entry.as_ref()?.0)))
     }
@@ -180,7 +180,7 @@ impl QueryCatalog {
         matches!(self.positions.get(query as usize), Some(Some(_)))
     }
 
-    /// Lists the queries, ascending.
+    /// Iterates over the queries, ascending.
     pub(crate) fn queries(&self) -> impl Iterator<Item = u32> + '_ {
         self.positions.iter().enumerate().filter_map(|(query, position)| position.map(|_| query as u32))
     }

@@ -29,7 +29,7 @@ pub(super) struct ConstructorForm {
     pub heads: [ConstantRange; 2],
     /// By place in the content: the column, and the constants after it up to and including the end tag.
     pub columns: Box<[(u32, ConstantRange)]>,
-    /// How often the constants after the columns are written: 1, or 0 if the head is the whole element.
+    /// The number of times that the constants after the columns are written: 0 if the head is the whole element.
     pub tails: [u32; 2],
     /// The constants, followed by a step of other bytes.
     pub constants: Box<[u8]>,

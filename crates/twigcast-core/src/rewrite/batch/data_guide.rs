@@ -139,7 +139,7 @@ struct RelativeTarget {
     up: u32,
 }
 
-/// What a relative path selects from the bindings of a list. Paths that select the same share a column.
+/// The elements that a relative path selects from the bindings of a list. Paths that select the same share a column.
 #[derive(Debug)]
 pub(super) struct BindingColumn {
     targets: Box<[RelativeTarget]>,
@@ -239,7 +239,7 @@ pub(super) struct BindingList {
     pub labels: Box<[GuideNodeId]>,
 }
 
-/// What the paths of the catalog select on the label paths of a data guide.
+/// The lists, columns and constructors that the catalog has on the label paths of a data guide.
 #[derive(Debug, Default)]
 pub(super) struct PathResolution {
     pub lists: Vec<BindingList>,

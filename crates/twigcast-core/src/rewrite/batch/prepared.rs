@@ -35,7 +35,7 @@ pub(super) struct Slice {
     pub end: u32,
 }
 
-/// What a column selects from one binding: a slice, or a range of the list of slices if [`SEVERAL`] is set.
+/// The elements that a column selects from one binding: a slice, or a range of the list of slices if [`SEVERAL`] is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ColumnEntry {
     pub slice: Slice,
@@ -154,7 +154,7 @@ impl PreparedResults {
         self.groups.iter().map(|group| group.len() as usize).sum()
     }
 
-    /// Lists the queries.
+    /// Iterates over the queries.
     pub(crate) fn queries(&self) -> impl Iterator<Item = u32> + '_ {
         self.groups.iter().flat_map(|group| self.index.members(group.members)).map(|member| member.query)
     }
@@ -221,7 +221,7 @@ impl PreparedResults {
         self.entries(column, bindings).iter().map(|entry| entry.bytes()).sum()
     }
 
-    /// Requests a column of this many bindings.
+    /// Marks a column of this many bindings as needed.
     #[inline]
     pub(super) fn request(&mut self, column: BindingColumnId, bindings: u32) {
         let start = &mut self.columns[column.index()];

@@ -34,10 +34,10 @@ pub(crate) trait ResultSink {
     /// Prepares for up to `count` queries.
     fn reserve(&mut self, count: usize);
 
-    /// Records that `query` gets result `number`, or [`UNASSEMBLED`] if the interpreter must produce it.
+    /// Stores result `number` for `query`, or [`UNASSEMBLED`] if the interpreter must produce it.
     fn push(&mut self, query: u32, number: u32);
 
-    /// Records the results of several queries, none of them [`UNASSEMBLED`].
+    /// Stores the results of several queries, none of them [`UNASSEMBLED`].
     fn push_all(&mut self, members: &[IndexedQuery], number_of: impl FnMut(IndexedQuery) -> u32);
 
     /// Ends the results of the message.
@@ -119,7 +119,7 @@ pub struct ResultIds {
 }
 
 impl ResultIds {
-    /// Numbers the distinct results of a message, and passes each query's number to the sink.
+    /// Assigns ids to the distinct results of a message and passes each query's number to the sink.
     pub(crate) fn of(prepared: &PreparedResults, sink: &mut impl ResultSink) -> Self {
         let mut results = Self::default();
         NUMBERING.with_borrow_mut(|numbering| numbering.run(prepared, &mut results, &[], sink));
@@ -180,7 +180,7 @@ impl ResultIds {
         self.uses.get_or_init(|| UsedConstructors::of(prepared, &self.list))
     }
 
-    /// Lists by result the index of its used constructor and its set of bindings.
+    /// Iterates over the results: the index of its used constructor and its set of bindings.
     pub(super) fn results<'a>(
         &'a self,
         prepared: &'a PreparedResults,
@@ -283,7 +283,7 @@ pub(super) struct ResultNumbering {
 }
 
 impl ResultNumbering {
-    /// Numbers the distinct results and passes each query's number to the sink. Skips the queries in `without`, bits.
+    /// Assigns ids to the distinct results and passes each query's number to the sink. Skips the queries in `without`, bits.
     pub fn run(
         &mut self,
         prepared: &PreparedResults,
@@ -316,7 +316,7 @@ impl ResultNumbering {
         }
     }
 
-    /// Numbers the results of the groups of one list, of which `start` is the first.
+    /// Assigns ids to the results of the groups of one list, of which `start` is the first.
     fn number_list(&mut self, groups: &[MatchedGroup], start: u32, run: &mut NumberingRun<'_, impl ResultSink>) {
         let prepared = run.prepared;
         let (first, constructors) = prepared.constructors().of_list(groups[0].list);
@@ -400,7 +400,7 @@ impl NewBindingSet {
     }
 }
 
-/// The message whose results are ids.
+/// The state of numbering the results of one message.
 struct NumberingRun<'a, H> {
     prepared: &'a PreparedResults,
     without: &'a [u64],
@@ -411,7 +411,7 @@ struct NumberingRun<'a, H> {
 }
 
 impl<H: ResultSink> NumberingRun<'_, H> {
-    /// Numbers the results of groups with the same set, where each can be assembled. Whether a query shares the result of
+    /// Assigns ids to the results of groups with the same set, where each can be assembled. Whether a query shares the result of
     /// another cannot be predicted, so the loop has no jump for it.
     fn number_all(
         &mut self,
@@ -436,7 +436,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         self.result_count = (set.base + count) as usize;
     }
 
-    /// Numbers them where groups are large: first the results of the distinct constructors, then those of the queries.
+    /// Assigns ids where groups are large: first the results of the distinct constructors, then those of the queries.
     fn number_by_constructor(
         &mut self,
         set: NewBindingSet,
@@ -477,7 +477,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         self.result_count += (members[members.len() - 1].distinct_index - first) as usize + 1;
     }
 
-    /// Numbers them where some queries are skipped or some results cannot be assembled.
+    /// Assigns ids where some queries are skipped or some results cannot be assembled.
     fn number_some(
         &mut self,
         set: NewBindingSet,

@@ -25,7 +25,7 @@ const NODES_MAX: usize = 1 << 16;
 const PATIENCE: u64 = 128;
 const PATIENCE_GROWTH: u64 = 8;
 
-/// What a thread has learnt of the label paths of messages, and the state of the current message.
+/// The label paths that a thread has seen, the queries laid out for them, and the state of the current message.
 #[derive(Debug, Default)]
 pub(crate) struct BatchRewriter {
     /// The engine whose catalog this follows, and the version of the catalog.
@@ -183,7 +183,7 @@ impl BatchRewriter {
         self.recent.is_empty() && self.results.prepared.is_certain(bytes_max)
     }
 
-    /// Numbers the distinct results and passes each query's number to the sink, or [`UNASSEMBLED`](super::UNASSEMBLED) if
+    /// Assigns ids to the distinct results and passes each query's number to the sink, or [`UNASSEMBLED`](super::UNASSEMBLED) if
     /// the interpreter must produce the result. Returns the numbers of the results over `bytes_max`, ascending.
     pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
         let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
@@ -192,7 +192,7 @@ impl BatchRewriter {
         if prepared.is_certain(bytes_max) { Vec::new() } else { ids.too_large(prepared, bytes_max) }
     }
 
-    /// Numbers the distinct results where [`Self::is_certain`] holds.
+    /// Assigns ids to the distinct results where [`Self::is_certain`] holds.
     pub(crate) fn name_certain_results(&mut self, sink: &mut impl ResultSink) {
         let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
         numbering.run(prepared, ids, &[], sink);

@@ -1,4 +1,4 @@
-//! What queries have in common, determined when they are compiled.
+//! Families: the parts that queries have in common, determined when they are compiled.
 //!
 //! Queries of one feed differ in little: they bind the same paths, compare the same paths with different constants, and
 //! return the same paths (Diao 2005, section 6.6). If the bindings of one `for` clause decide everything, a query is a

@@ -42,7 +42,7 @@ pub(in crate::rewrite) struct FlwrLoop {
     pub clauses: Vec<ClauseInstruction>,
     pub order: Vec<SortKey>,
     pub result: Arc<Instruction>,
-    /// There is one `for` clause over nodes of the message, and its node alone decides the conditions and the result.
+    /// One `for` clause ranges over nodes of the message, and its node alone decides the conditions and the result.
     /// So other queries with the same clause, condition or result can share their evaluation.
     pub is_independent: bool,
 }

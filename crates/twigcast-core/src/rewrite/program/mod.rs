@@ -30,7 +30,7 @@ pub struct Program {
     pub(super) body: Instruction,
     /// Number of variables.
     pub(super) variables: usize,
-    /// What the program has in common with others, if it has that form.
+    /// The parts that the program has in common with others, if it has that form.
     pub(super) family: Option<Family>,
 }
 

@@ -59,7 +59,7 @@ impl<'a> Interpreter<'a> {
         member: FamilyRef,
         program: impl FnOnce() -> Option<&'a Program>,
     ) -> SharedPayload {
-        if self.shares
+        if self.is_sharing
             && let Some(answer) = self.deliver_summary(member)
         {
             return answer;
@@ -91,7 +91,7 @@ impl<'a> Interpreter<'a> {
     /// # Errors
     /// Bindings pass, but the payload cannot be made.
     pub fn deliver(&mut self, program: &'a Program) -> SharedPayload {
-        if let Some(family) = program.family.as_ref().filter(|_| self.shares)
+        if let Some(family) = program.family.as_ref().filter(|_| self.is_sharing)
             && let Some(answer) = self.deliver_family(program, family)?
         {
             return Ok(answer);

@@ -36,7 +36,7 @@ impl<'a> Interpreter<'a> {
     ) -> Result<(), ExtractError> {
         let node = self.node_of(variable);
         let key = (Arc::as_ptr(path), node);
-        let keeps = self.shares && is_shared(path) && self.markup.has_no_declarations();
+        let keeps = self.is_sharing && is_shared(path) && self.markup.has_no_declarations();
         if keeps && let Some(&(start, end)) = self.shared.path_bytes.get(&key) {
             if start == end {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! What the programs run on one message have in common, computed once.
+//! The state that programs share on one message, computed once.
 //!
 //! The interner makes equal parts of programs one object ([`super::super::program::family`]). What is computed for such
 //! an object is kept here by its address or id:
@@ -77,14 +77,14 @@ pub(in crate::rewrite) type SharedColumns = [SharedColumnId; SUMMARY_COLUMNS_MAX
 /// The skeleton, columns and set that a payload is made of.
 pub(in crate::rewrite) type PayloadParts = (SkeletonId, SharedColumns, NodeSetId);
 
-/// What a payload table is of: the list, and the skeleton and columns or the shape of what is made of it.
+/// The identity of a payload table: the list, and the skeleton and columns or the shape of what is made of it.
 #[derive(PartialEq, Eq, Hash)]
 pub(in crate::rewrite) enum PayloadKey {
     Template(NodeListId, SkeletonId, Vec<SharedColumnId>),
     Shape(NodeListId, usize),
 }
 
-/// What is kept of a payload.
+/// A payload as far as it is kept.
 pub(in crate::rewrite) enum KeptPayload {
     /// No binding passes.
     None,
@@ -107,7 +107,7 @@ pub(in crate::rewrite) struct SharedBindings {
     pub(in crate::rewrite) set: NodeSetId,
 }
 
-/// What is kept for one message: see the module's documentation.
+/// Everything that is kept for one message: see the module's documentation.
 pub(in crate::rewrite) struct SharedState {
     pub(in crate::rewrite) groups: FxHashMap<FamilyGroupId, GroupState>,
     /// By path; `ABSENT` before it is evaluated.
