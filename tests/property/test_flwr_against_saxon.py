@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from random import Random
 
 import pytest
@@ -48,9 +49,15 @@ class Saxon:
         return str(answer).strip().removeprefix("<sequence>").removesuffix("</sequence>").replace("<sequence/>", "")
 
 
-@pytest.fixture(scope="module")
-def saxon() -> Saxon:
+@cache
+def _oracle() -> Saxon:
+    """Lives as long as the process: Saxon ends it if another thread frees the processor, as the garbage collector may."""
     return Saxon()
+
+
+@pytest.fixture
+def saxon() -> Saxon:
+    return _oracle()
 
 
 def test_results_are_those_of_saxon(saxon: Saxon) -> None:
