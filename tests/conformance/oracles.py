@@ -77,8 +77,8 @@ def xpath(message: bytes, query: str, namespaces: Mapping[str, str], *, locate: 
 class SaxonOracle:
     """XQuery by Saxon, in this process.
 
-    Saxon ends the process if another thread frees its processor, as the garbage collector may do. So there is one oracle,
-    :func:`saxon_oracle`, which lives as long as the process.
+    Saxon ends the process if another thread frees its processor, as the garbage collector may do. So there is one
+    oracle, :func:`saxon_oracle`, which lives as long as the process.
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ class Saxon:
 
 @cache
 def _oracle() -> Saxon:
-    """Lives as long as the process: Saxon ends it if another thread frees the processor, as the garbage collector may."""
+    """The oracle of this process: Saxon ends the process if another thread frees its processor, as a collector may."""
     return Saxon()
 
 
