@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
-mod analysis;
+pub mod analysis;
 pub mod automaton;
 pub mod document;
 pub mod engine;

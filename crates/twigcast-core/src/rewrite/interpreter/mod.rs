@@ -42,7 +42,7 @@ pub struct Interpreter<'a> {
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
     pub(super) interner: &'a Interner,
-    /// If `false`, nothing is computed for several programs at once.
+    /// The common parts of programs are evaluated once.
     pub(super) is_sharing: bool,
     pub(super) shared: SharedState,
     /// The bindings that [`Instruction::Bindings`] writes results for.
