@@ -19,11 +19,11 @@ class Limits:
     attributes_max: int = 10_000
     """Attributes and namespace declarations of one start tag."""
 
-    query_bytes_max: int = 64 << 10
+    query_bytes_max: int = 1_000_000
     """Bytes of one query's text, as UTF-8."""
 
     query_steps_max: int = 1_000
-    """Steps of one query, nested paths included."""
+    """Steps of one query, nested paths included; a path that a list compares with many values counts once."""
 
     query_nesting_max: int = 100
     """Nesting of brackets and parentheses in one query; at most 250."""

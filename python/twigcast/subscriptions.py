@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,11 @@ class EngineStatistics:
     triggers: int
     crowded_states: int
     """States whose triggers are looked up in a table."""
+    accesses: int
+    """Queries that values lead to, counted by path."""
+    access_bytes: int
+    conditions: int
+    """Different conditions that these verify."""
     evaluated_always: int
     """Queries that are evaluated on each message."""
     condition_bytes: int
@@ -228,7 +233,8 @@ class SubscriptionSet:
 
     def statistics(self) -> EngineStatistics:
         """Returns counts and sizes of the structures that the subscriptions share."""
-        return EngineStatistics(**self._session.engine.statistics())
+        counts = self._session.engine.statistics()
+        return EngineStatistics(**{field.name: counts[field.name] for field in fields(EngineStatistics)})
 
     # Messages ---------------------------------------------------------------------------------------------------------
 

@@ -126,6 +126,46 @@ define_ids! {
     ShapeId;
     /// A structural condition of triggers. An id is never used twice, so what was decided under it stays true.
     StructuralConditionId;
+    /// A group of For-Where-Return queries that differ only in the constants they compare with.
+    FamilyGroupId;
+    /// A constant that For-Where-Return queries compare with, a text or a number.
+    ConstantId;
+    /// A path expression of For-Where-Return queries.
+    SharedPathId;
+    /// The constant part of results.
+    SkeletonId;
+    /// A binding path of the catalog.
+    BindingPathId;
+    /// A binding path of the catalog with a path relative to its bindings.
+    ComparedPathId;
+    /// The queries of the catalog that ask for one condition.
+    ConditionClassId;
+    /// The further condition classes of a query in the catalog.
+    FurtherClassesId;
+    /// What the catalog's queries make of the bindings of one path.
+    ResultPlanId;
+    /// A label path of the data guide.
+    GuideNodeId;
+    /// The bindings that binding paths select together on the data guide.
+    BindingListId;
+    /// The elements that relative paths select from the bindings of one list.
+    BindingColumnId;
+    /// A comparison of a column with a constant in the condition index.
+    BindingConditionId;
+    /// A constructor with its columns: what makes results of the bindings of one list.
+    ResultConstructorId;
+    /// The constant part of constructors, ready to be copied.
+    ConstructorFormId;
+    /// The nodes that a binding path selects from one message.
+    NodeListId;
+    /// A set of the bindings of one node list.
+    NodeSetId;
+    /// What a returned path selects from each binding of a node list.
+    SharedColumnId;
+    /// The sets of bindings by constant, for one node list and compared path.
+    ConstantTableId;
+    /// The payloads by set of bindings, for what is made of one node list.
+    PayloadTableId;
     /// A conjunction of a [`ConjunctionIndex`](crate::engine::routing::ConjunctionIndex): stable while it lives, used again
     /// afterwards.
     ConjunctionId;

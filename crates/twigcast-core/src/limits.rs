@@ -11,7 +11,7 @@ pub struct Limits {
     pub attributes_max: usize,
     /// Bytes of one query's text.
     pub query_bytes_max: usize,
-    /// Steps of one query, nested paths included.
+    /// Steps of one query, nested paths included. A path that a list compares with many values counts once.
     pub query_steps_max: usize,
     /// Nesting of brackets and parentheses in one query.
     pub query_nesting_max: usize,
@@ -29,7 +29,7 @@ impl Default for Limits {
             message_bytes_max: 256 << 20,
             depth_max: 2_000,
             attributes_max: 10_000,
-            query_bytes_max: 64 << 10,
+            query_bytes_max: 1_000_000,
             query_steps_max: 1_000,
             query_nesting_max: 100,
             cache_bytes_max: 64 << 20,

@@ -114,7 +114,7 @@ impl QueryCheck {
             query: query.to_owned(),
             normal_form: checked.normal_form,
             route: checked.route.to_owned(),
-            reason: checked.reason.to_owned(),
+            reason: checked.reason,
             warnings: checked.warning.into_iter().map(warning).collect(),
         })
     }

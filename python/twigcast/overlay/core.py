@@ -37,15 +37,21 @@ class Traffic:
 _M = TypeVar("_M", bound=type)
 
 
-def carries(traffic: str) -> Callable[[_M], _M]:
+def carries(traffic: str, content: int | None = None) -> Callable[[_M], _M]:
     """Returns a class decorator that sets the kind of traffic of messages, the class attribute `traffic`.
 
     A message class also has a method `size_bytes()`, which returns the estimated bytes on a wire, with the header.
+
+    Args:
+        traffic: The kind of traffic.
+        content: Bytes after the header, if they are constant; the decorator then adds the method.
     """
 
     def mark(kind: _M) -> _M:
         vars_of: Any = kind
         vars_of.traffic = traffic
+        if content is not None:
+            vars_of.size_bytes = lambda self: HEADER_BYTES + content
         return kind
 
     return mark
@@ -83,16 +89,12 @@ class LinkMessage(NamedTuple):
         return int(self.message.size_bytes()) + 12
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=12)
 class LinkAcknowledgement(NamedTuple):
     """The acknowledgement of message `sequence` of one incarnation of the receiver."""
 
     incarnation: int
     sequence: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 12
 
 
 class KeyRoutedMessage(NamedTuple):

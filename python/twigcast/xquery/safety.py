@@ -46,6 +46,7 @@ _FUNCTIONS: Final = (
 )
 """Local names of forbidden functions, whatever their prefix."""
 
+
 @cache
 def _forbidden() -> re.Pattern[str]:
     """Returns what a query may not contain. Compiling it takes milliseconds, which only queries in XQuery need."""

@@ -288,10 +288,10 @@ def test_names_of_tenants_and_sources_are_kept_apart() -> None:
 def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_store: NewStore) -> None:
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
-    from twigcast.broker.overlay.registry.ledger import Ledger
+    from twigcast.broker.overlay.registry.ledger import Ledger, Records
     from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot
 
-    class Failing:
+    class Failing(Records):
         def __init__(self) -> None:
             self.failures = 2
             self.kept: dict[str, dict[str, bytes]] = {}
@@ -299,7 +299,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
         def load(self, kind: str) -> dict[str, bytes]:
             return dict(sorted(self.kept.get(kind, {}).items()))
 
-        async def save(self, kind: str, put: Any, gone: Any) -> None:
+        async def _write(self, kind: str, put: Any, gone: Any) -> None:
             if self.failures:
                 self.failures -= 1
                 raise StoreUnavailable("it does not answer")

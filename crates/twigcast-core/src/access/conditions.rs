@@ -22,6 +22,8 @@ pub const NO_CONDITION: ConditionId = 0;
 
 /// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
 const PRIOR_USES: f32 = 20.0;
+/// Of these, those of a value that no query has asked for: few, so that operands are tried of which little is known.
+const PRIOR_OF_NEW: f32 = 0.1;
 
 /// A condition, with the numbers of those that it is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,8 @@ pub enum SharedCondition {
     All(Box<[ConditionId]>),
     /// See [`Condition::Any`].
     Any(Box<[ConditionId]>),
+    /// Any of many texts, which the values of an operand equal or contain: a list of codes or words. In order.
+    OneOf(OperandId, TextMatch, Box<[ConditionId]>),
     /// See [`Condition::Not`].
     Not(ConditionId),
     /// See [`Condition::Test`].
@@ -50,6 +54,15 @@ pub enum SharedCondition {
     Named(NameTest),
     /// See [`Condition::IsRoot`].
     IsRoot,
+}
+
+/// How values are compared with a list of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextMatch {
+    /// A value is one of them.
+    Equal,
+    /// A value contains one of them.
+    Contain,
 }
 
 #[derive(Clone, Debug)]
@@ -86,7 +99,7 @@ impl ConditionTable {
     pub fn acquire(&mut self, condition: &Condition) -> ConditionId {
         let shared = match condition {
             Condition::All(operands) => SharedCondition::All(self.acquire_all(operands)),
-            Condition::Any(operands) => SharedCondition::Any(self.acquire_all(operands)),
+            Condition::Any(operands) => self.acquire_any(operands),
             Condition::Not(operand) => SharedCondition::Not(self.acquire(operand)),
             Condition::Test(test) => return self.acquire_test(test),
             Condition::Expr(expr) => SharedCondition::Expr(Box::new(expr.clone())),
@@ -113,6 +126,22 @@ impl ConditionTable {
         // What is decided by a look comes before what is evaluated.
         ids.sort_by_key(|&id| self.condition(id).map_or(0, SharedCondition::effort));
         ids.into()
+    }
+
+    fn acquire_any(&mut self, conditions: &[Rc<Condition>]) -> SharedCondition {
+        let mut ids = self.acquire_all(conditions);
+        let kind = |id: &ConditionId| match self.condition(*id)? {
+            SharedCondition::Test(operand, Relation::Equals(_)) => Some((*operand, TextMatch::Equal)),
+            SharedCondition::Test(operand, Relation::Contains(_)) => Some((*operand, TextMatch::Contain)),
+            _ => None,
+        };
+        match ids.first().and_then(kind) {
+            Some((operand, how)) if ids.iter().all(|id| kind(id) == Some((operand, how))) => {
+                ids.sort_unstable();
+                SharedCondition::OneOf(operand, how, ids)
+            }
+            _ => SharedCondition::Any(ids),
+        }
     }
 
     /// The number of a test, with one more use.
@@ -300,6 +329,12 @@ impl ConditionTable {
         self.condition_with(hash_test(operand, &relation), is_it)
     }
 
+    /// Do several queries or conditions use a condition?
+    #[inline]
+    pub fn is_shared(&self, id: ConditionId) -> bool {
+        self.uses(id) > 1
+    }
+
     /// Appends the tests for texts that a value of an operand starts with.
     pub fn append_prefixes(&self, operand: OperandId, value: &str, tests: &mut Vec<ConditionId>) {
         if let Some(shared) = self.operand(operand).filter(|shared| !shared.prefixes.is_empty()) {
@@ -331,7 +366,9 @@ impl ConditionTable {
     /// Bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
     pub fn bytes(&self) -> usize {
         let texts = self.conditions.iter().flatten().map(|entry| match &entry.condition {
-            SharedCondition::All(operands) | SharedCondition::Any(operands) => size_of_val(&**operands),
+            SharedCondition::All(operands)
+            | SharedCondition::Any(operands)
+            | SharedCondition::OneOf(_, _, operands) => size_of_val(&**operands),
             SharedCondition::Test(_, Relation::Equals(text) | Relation::Differs(text)) => text.len(),
             SharedCondition::Test(_, Relation::StartsWith(text) | Relation::Contains(text)) => text.len(),
             SharedCondition::Expr(_) => size_of::<Expr>(),
@@ -354,7 +391,7 @@ impl Frequencies for ConditionTable {
         let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
         let test = operand.and_then(|id| self.equality(id, text));
         let uses = test.map_or(0, |id| self.uses(id));
-        (uses as f32 + 1.0) / (total as f32 + PRIOR_USES)
+        (uses as f32 + PRIOR_OF_NEW) / (total as f32 + PRIOR_USES)
     }
 }
 
@@ -362,7 +399,7 @@ impl SharedCondition {
     /// The conditions that it is made of.
     fn operands(&self) -> &[ConditionId] {
         match self {
-            Self::All(operands) | Self::Any(operands) => operands,
+            Self::All(operands) | Self::Any(operands) | Self::OneOf(_, _, operands) => operands,
             Self::Not(operand)
             | Self::Above(_, operand)
             | Self::Ancestor(operand)
@@ -372,6 +409,11 @@ impl SharedCondition {
         }
     }
 
+    /// Is it decided from other conditions on the same element?
+    pub fn is_made_of_others(&self) -> bool {
+        matches!(self, Self::All(_) | Self::Any(_))
+    }
+
     /// In what order conditions are decided that all have to hold.
     fn effort(&self) -> u8 {
         match self {
@@ -379,6 +421,8 @@ impl SharedCondition {
             Self::Test(_, Relation::Contains(_)) => 3,
             Self::Test(..) => 1,
             Self::Above(..) | Self::AtDocument(_) => 2,
+            Self::OneOf(_, TextMatch::Equal, _) => 2,
+            Self::OneOf(_, TextMatch::Contain, _) => 3,
             Self::All(_) | Self::Any(_) | Self::Not(_) | Self::Child(..) | Self::Ancestor(_) => 4,
             Self::Position(_) => 5,
             Self::Expr(_) => 6,
@@ -397,6 +441,7 @@ fn hash_condition(condition: &SharedCondition) -> u64 {
         SharedCondition::Expr(expr) => hash_expr(expr, &mut state),
         SharedCondition::Position(step) => hash_step(step, &mut state),
         SharedCondition::Above(levels, _) => levels.hash(&mut state),
+        SharedCondition::OneOf(operand, how, _) => (operand, how).hash(&mut state),
         SharedCondition::Child(test, _) | SharedCondition::Named(test) => test.hash(&mut state),
         _ => {}
     }

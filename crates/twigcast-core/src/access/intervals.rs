@@ -9,6 +9,8 @@ use crate::plan::NumberRange;
 
 /// Entries that are gone through one by one.
 const UNSORTED_MAX: usize = 64;
+/// Subtrees of so few entries too.
+const LEAF_MAX: usize = 16;
 /// A list is merged with the one before unless that is so many times as long.
 const MERGED_FACTOR: usize = 4;
 
@@ -66,7 +68,7 @@ impl SortedIntervals {
 
     fn visit(&self, start: usize, end: usize, sought: NumberRange, visit: &mut impl FnMut(AccessEntry)) {
         let (mut start, end) = (start, end);
-        while start < end {
+        while end - start > LEAF_MAX {
             let root = usize::midpoint(start, end);
             if self.greatest[root] < sought.low {
                 return;
@@ -80,6 +82,11 @@ impl SortedIntervals {
                 visit(entry);
             }
             start = root + 1;
+        }
+        for Interval { range, entry } in &self.entries[start..end] {
+            if range.low <= sought.high && range.high >= sought.low && entry.query != GONE {
+                visit(*entry);
+            }
         }
     }
 }
@@ -190,7 +197,8 @@ mod tests {
                 let mut expected: Vec<u32> = live.iter().filter(overlaps).map(|at| at.entry.query).collect();
                 let mut visited = Vec::new();
                 index.for_each_overlapping(sought, |entry| visited.push(entry.query));
-                (expected.sort_unstable(), visited.sort_unstable());
+                expected.sort_unstable();
+                visited.sort_unstable();
                 assert_eq!(visited, expected);
             }
             assert_eq!(index.is_empty(), live.is_empty());

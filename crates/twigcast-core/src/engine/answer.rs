@@ -76,10 +76,8 @@ impl Engine {
             word & self.registry.plain(block)
         });
         if !others.is_empty() {
-            // A merge sort merges two sorted runs in one pass.
-            put_in_order(&mut others, self.slot_bound());
             slots.append(&mut others);
-            slots[start..].sort();
+            put_in_order(&mut slots[start..], self.slot_bound());
         }
     }
 

@@ -138,9 +138,9 @@ pub struct QueryCheck {
     pub normal_form: String,
     /// The name of the route, see [`plan::route_name`].
     pub route: &'static str,
-    /// The meaning of the route, in one sentence.
-    pub reason: &'static str,
-    /// The warning that registration would give.
+    /// What the route means, and which values lead to the query.
+    pub reason: String,
+    /// What registration would warn of.
     pub warning: Option<QueryWarning>,
 }
 
@@ -159,6 +159,7 @@ pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Quer
         }
         Query::Flwr(flwr) => query::flwr_text::query(&flwr, &engine.vocabulary, &context.namespaces),
     };
+    let print = |expr: &Expr| query::display::expression(expr, &engine.vocabulary, &context.namespaces).text;
     let (route, reason) = match context.dialect {
         Dialect::XQuery if new.warning.is_none() => (
             "xquery",
@@ -166,6 +167,10 @@ pub fn check(text: &str, context: &QueryContext, limits: &Limits) -> Result<Quer
         ),
         Dialect::XQuery => ("xquery", "Saxon evaluates it on each message, since no binding path narrows them down"),
         _ => (plan::route_name(&new.routes), plan::route_reason(&new.routes)),
+    };
+    let reason = match plan::cover(&new.routes, print) {
+        Some(cover) => format!("{reason}; {cover}"),
+        None => reason.to_owned(),
     };
     Ok(QueryCheck { normal_form: printed.text, route, reason, warning: new.warning })
 }

@@ -17,6 +17,7 @@
 
 mod condition;
 mod cover;
+mod description;
 mod formula;
 mod operand;
 mod path;
@@ -30,6 +31,7 @@ use self::cover::Covers;
 use crate::query::ast::{Axis, Expr, Function, Step};
 
 pub use crate::query::ast::LinearStep;
+pub use description::cover;
 pub use operand::{NumberRange, Operand, Relation, ValueTest, ordered};
 pub use residual::Condition;
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
@@ -183,9 +185,9 @@ pub fn route_reason(routes: &[Route]) -> &'static str {
 const ROUTES: [(&str, &str); 6] = [
     ("automaton", "a plain path: the shared automaton decides it"),
     ("twig", "structure only: decided once for each shape of subtree that occurs"),
-    ("keyed", "looked up by value where its path accepts, together with all queries that wait there"),
-    ("candidate", "its conditions are tested at each element where its path accepts"),
-    ("verified", "evaluated as a whole, but only on messages that hold its necessary path"),
+    ("keyed", "found by a value that it needs, in an index of all queries; only then is the rest of it verified"),
+    ("candidate", "no value leads to it: its conditions are verified at each element where its path accepts"),
+    ("verified", "evaluated as a whole, but only on messages that hold what is necessary for it"),
     ("always", "evaluated as a whole on each message: nothing in it names an element that must be there"),
 ];
 

@@ -71,6 +71,11 @@ pub fn ordered(bits: u64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
+/// The number that an integer of [`ordered`] stands for.
+pub(super) fn number(ordered: u64) -> f64 {
+    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
+}
+
 impl NumberRange {
     /// The numbers that compare so with a bound, which is not NaN.
     fn of(op: CompareOp, bits: u64) -> Option<Self> {
@@ -91,11 +96,11 @@ impl NumberRange {
         self.low == self.high
     }
 
-    fn is_open_below(self) -> bool {
+    pub(super) fn is_open_below(self) -> bool {
         self.low == ordered(f64::NEG_INFINITY.to_bits())
     }
 
-    fn is_open_above(self) -> bool {
+    pub(super) fn is_open_above(self) -> bool {
         self.high == ordered(f64::INFINITY.to_bits())
     }
 

@@ -9,7 +9,7 @@ use super::flwr::Variable;
 use super::functions::{ContextUse, ExprType, FunctionFacts};
 use super::hints;
 use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
-use super::operators::{Operator, combine, is_chain};
+use super::operators::{Operator, combine, is_chain, is_of_same_list};
 use super::options::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
@@ -139,7 +139,12 @@ impl<'a, 'v> Parser<'a, 'v> {
             self.refuse_end_tag()?;
             self.advance();
             let left_height = self.height;
+            let steps = self.steps;
             let right = self.binary(strength + 1)?;
+            if operator == Operator::Or && is_of_same_list(&left, &right) {
+                // However many values a path is compared with, it has its steps once.
+                self.steps = steps;
+            }
             self.height = self.height.max(left_height) + 1;
             if self.height > self.options.limits.query_nesting_max {
                 return Err(self.too_nested());

@@ -129,7 +129,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
-        asyncio.create_task(context.gate.watch(context.streams.end_without)),
+        asyncio.create_task(context.authenticator.watch(context.streams.end_without)),
     ]
     try:
         yield

@@ -258,7 +258,7 @@ class Pusher:
 def _tell_fault(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        _log.error("lanes that may have something pending could not be found", exc_info=error)
+        _log.error("queues with pending deliveries could not be found", exc_info=error)
 
 
 class _PushQueue:

@@ -202,7 +202,7 @@ class SetProjection(NamedTuple):
         return HEADER_BYTES + 1 + sum(len(scope) + len(text) + 4 for scope, text in self.parts)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=17)
 class Attach(NamedTuple):
     """A request to the parent towards `root` to confirm the interests that were sent before.
 
@@ -215,33 +215,21 @@ class Attach(NamedTuple):
     number: int
     hops: int = 1
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 17
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=8)
 class Detach(NamedTuple):
     """A request to a former parent towards `root` to send no more of its messages."""
 
     root: Root
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 8
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=24)
 class Attached(NamedTuple):
     """The answer to `Attach`: spans that begin at `position` or later count."""
 
     root: Root
     number: int
     position: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 24
 
 
 @carries(Traffic.CONTROL)
@@ -283,7 +271,7 @@ class Recovered(NamedTuple):
         return self.span.size_bytes() + 8 * len(self.route)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=20)
 class StoredReport(NamedTuple):
     """A report to the parent towards `root` on what is stored at and below the sender, so that the root may forget it.
 
@@ -295,10 +283,6 @@ class StoredReport(NamedTuple):
     root: Root
     horizon: int
     brokers: int = 1
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 20
 
 
 @carries(Traffic.CONTROL)

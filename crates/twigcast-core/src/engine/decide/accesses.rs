@@ -43,7 +43,9 @@ impl MessageRun<'_, '_> {
         let mut tests = std::mem::take(&mut self.memo.tests);
         tests.clear();
         if wanted.texts > 0 {
-            tests.extend(self.values.texts(record).iter().filter_map(|text| shared.equality(operand, text)));
+            let equalities = self.equalities_of(record);
+            tests.extend_from_slice(self.values.tests(equalities));
+            tests.dedup();
         }
         if wanted.prefixes > 0 {
             self.values.texts(record).iter().for_each(|text| shared.append_prefixes(operand, text, &mut tests));
@@ -55,7 +57,7 @@ impl MessageRun<'_, '_> {
         }
         if wanted.substrings > 0 {
             match self.substrings_of(record) {
-                Ok(substrings) => tests.extend_from_slice(self.values.substrings(substrings)),
+                Ok(substrings) => tests.extend_from_slice(self.values.tests(substrings)),
                 Err(error) => {
                     self.memo.tests = tests;
                     return Err(error);

@@ -2,7 +2,7 @@
 
 use super::MessageRun;
 use super::operand_values::OperandValues;
-use crate::access::conditions::{ConditionId, NO_CONDITION, SharedCondition};
+use crate::access::conditions::{ConditionId, NO_CONDITION, SharedCondition, TextMatch};
 use crate::access::table::AccessEntry;
 use crate::document::{NO_NODE, NodeId, NodeKind};
 use crate::eval::{EvalError, NodeRef};
@@ -81,6 +81,9 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     fn remembered(&mut self, id: ConditionId, condition: &'a SharedCondition, node: NodeId) -> Result<bool, EvalError> {
+        if !self.population.shared.is_shared(id) && condition.is_made_of_others() {
+            return self.decide_condition(id, condition, node);
+        }
         let key = u64::from(id) << 32 | u64::from(node);
         match self.memo.decisions.get(key) {
             Some(TOO_EXPENSIVE) => return Err(self.budget_exceeded()),
@@ -121,6 +124,14 @@ impl<'a> MessageRun<'a, '_> {
                     }
                 }
                 Ok(false)
+            }
+            SharedCondition::OneOf(operand, how, tests) => {
+                let record = self.operand(*operand, node)?;
+                let satisfied = match how {
+                    TextMatch::Equal => self.equalities_of(record),
+                    TextMatch::Contain => self.substrings_of(record)?,
+                };
+                Ok(self.values.tests(satisfied).iter().any(|test| tests.binary_search(test).is_ok()))
             }
             SharedCondition::Child(test, operand) => {
                 let document = self.message.document;

@@ -16,8 +16,8 @@ use crate::util::stamped_table::StampedTable;
 const OPERAND_PAYERS: u32 = 1 << 29;
 /// In place of the record of an operand that is too expensive to read at an element.
 const FAILED: u32 = u32::MAX;
-/// Lists of more values than this are put in order.
-const UNSORTED_MAX: usize = 8;
+/// So few values are compared one by one.
+const COMPARED_MAX: usize = 2;
 /// After so many values what was read is forgotten, and read again where it is needed again.
 const TEXTS_MAX: usize = 1 << 20;
 
@@ -25,8 +25,10 @@ const TEXTS_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 struct OperandRecord {
     operand: OperandId,
-    /// Texts, in order if there are many.
+    /// Texts.
     texts: (u32, u32),
+    /// Which of the texts that queries ask for they are, as tests in order; `None`: not asked yet.
+    equalities: Option<(u32, u32)>,
     /// Those that are numbers, in order; `None`: not asked yet.
     numbers: Option<(u32, u32)>,
     /// The tests for texts that they contain, in order; `None`: not asked yet.
@@ -43,7 +45,7 @@ pub(in crate::engine) struct OperandValues<'a> {
     records: Vec<OperandRecord>,
     texts: Vec<Cow<'a, str>>,
     numbers: Vec<u64>,
-    substrings: Vec<ConditionId>,
+    tests: Vec<ConditionId>,
 }
 
 fn span(range: (u32, u32)) -> Range<usize> {
@@ -53,7 +55,7 @@ fn span(range: (u32, u32)) -> Range<usize> {
 impl OperandValues<'_> {
     /// Forgets what was read, if that is much.
     pub(super) fn trim(&mut self, known: &mut StampedTable) {
-        if self.texts.len() + self.numbers.len() + self.substrings.len() + self.records.len() > TEXTS_MAX {
+        if self.texts.len() + self.numbers.len() + self.tests.len() + self.records.len() > TEXTS_MAX {
             *self = Self::default();
             known.clear();
         }
@@ -70,8 +72,8 @@ impl OperandValues<'_> {
     }
 
     /// The tests of a range.
-    pub(super) fn substrings(&self, tests: Range<usize>) -> &[ConditionId] {
-        &self.substrings[tests]
+    pub(super) fn tests(&self, tests: Range<usize>) -> &[ConditionId] {
+        &self.tests[tests]
     }
 }
 
@@ -101,9 +103,6 @@ impl<'a> MessageRun<'a, '_> {
             self.values.texts.truncate(start);
             self.memo.operands.insert(key, FAILED);
             return Err(error);
-        }
-        if self.values.texts.len() - start > UNSORTED_MAX {
-            self.values.texts[start..].sort_unstable();
         }
         record.texts = (start as u32, self.values.texts.len() as u32);
         self.values.records.push(record);
@@ -187,6 +186,22 @@ impl<'a> MessageRun<'a, '_> {
         start..end
     }
 
+    /// The tests for texts that the values of a record equal, in order.
+    pub(super) fn equalities_of(&mut self, record: RecordIndex) -> Range<usize> {
+        let OperandRecord { operand, texts, equalities, .. } = self.values.records[record.0 as usize];
+        if let Some(equalities) = equalities {
+            return span(equalities);
+        }
+        let OperandValues { texts: all_texts, tests, .. } = &mut self.values;
+        let start = tests.len();
+        let shared = &self.population.shared;
+        tests.extend(all_texts[span(texts)].iter().filter_map(|text| shared.equality(operand, text)));
+        tests[start..].sort_unstable();
+        let end = tests.len();
+        self.values.records[record.0 as usize].equalities = Some((start as u32, end as u32));
+        start..end
+    }
+
     /// The tests for texts that the values of a record contain, in order.
     pub(super) fn substrings_of(&mut self, record: RecordIndex) -> Result<Range<usize>, EvalError> {
         let OperandRecord { operand, texts, substrings, .. } = self.values.records[record.0 as usize];
@@ -194,14 +209,14 @@ impl<'a> MessageRun<'a, '_> {
             return Ok(span(substrings));
         }
         self.evaluator.resume(OPERAND_PAYERS + operand);
-        let start = self.values.substrings.len();
+        let start = self.values.tests.len();
         for index in span(texts) {
             let text = &self.values.texts[index];
             self.evaluator.charge(visits_of(text))?;
-            self.population.shared.append_substrings(operand, text, &mut self.values.substrings);
+            self.population.shared.append_substrings(operand, text, &mut self.values.tests);
         }
-        self.values.substrings[start..].sort_unstable();
-        let end = self.values.substrings.len();
+        self.values.tests[start..].sort_unstable();
+        let end = self.values.tests.len();
         self.values.records[record.0 as usize].substrings = Some((start as u32, end as u32));
         Ok(start..end)
     }
@@ -217,15 +232,16 @@ impl<'a> MessageRun<'a, '_> {
         let record = self.operand(operand, node)?;
         let texts = self.values.texts(record);
         Ok(match relation {
-            Relation::Equals(text) if texts.len() > UNSORTED_MAX => {
-                texts.binary_search_by(|value| value.as_ref().cmp(text)).is_ok()
+            Relation::Equals(_) if texts.len() > COMPARED_MAX => {
+                let tests = self.equalities_of(record);
+                self.values.tests(tests).binary_search(&test).is_ok()
             }
             Relation::Equals(text) => texts.iter().any(|value| *value == **text),
             Relation::Differs(text) => texts.iter().any(|value| *value != **text),
             Relation::StartsWith(prefix) => texts.iter().any(|value| value.starts_with(&**prefix)),
             Relation::Contains(_) => {
                 let tests = self.substrings_of(record)?;
-                self.values.substrings(tests).binary_search(&test).is_ok()
+                self.values.tests(tests).binary_search(&test).is_ok()
             }
             Relation::Within(NumberRange { low, high }) => {
                 let numbers = self.numbers_of(record);

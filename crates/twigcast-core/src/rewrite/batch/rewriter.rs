@@ -1,4 +1,4 @@
-//! The batch rewriter of a thread: follows the catalog, decides the queries on a message, and rewrites those that match.
+//! The batch rewriter of a thread: follows the catalog, decides its queries on a message, and rewrites those that match.
 
 use std::sync::Arc;
 
@@ -16,25 +16,26 @@ use super::recent_queries::RecentQueries;
 use super::result_ids::{QueryResults, ResultIds, ResultSink};
 use super::results::BatchResults;
 
-/// Larger messages are looked at query by query: their results are written as they are found.
+/// Number of nodes of a message at most. The queries of larger messages run one by one, and their results are passed on
+/// while they are written.
 const NODES_MAX: usize = 1 << 16;
 
-/// Branches of the selector that are looked at, by query with several conditions, until these are laid out anew by how often
-/// the conditions held: then looking has cost about as much as laying out does. After that, so many times as many.
+/// Number of branches tested, by query with several conditions, before the first new layout by how often conditions have
+/// held: then testing has cost about as much as the layout. Each further layout takes this many times as many tests.
 const PATIENCE: u64 = 128;
-const PATIENCE_TIMES: u64 = 8;
+const PATIENCE_GROWTH: u64 = 8;
 
-/// What a thread knows of the label paths of messages, and of the message in hand.
+/// The label paths that a thread has seen, the queries laid out for them, and the state of the current message.
 #[derive(Debug, Default)]
 pub(crate) struct BatchRewriter {
-    /// The engine that this belongs to, and the edition of its classes.
+    /// The engine whose catalog this follows, and the version of the catalog.
     valid_for: (u64, u64),
-    labels: DataGuide,
-    meaning: PathResolution,
-    /// Label paths when the meaning was found.
-    meant: usize,
-    /// Shared with what is prepared from it.
-    selector: Arc<ConditionIndex>,
+    guide: DataGuide,
+    resolution: PathResolution,
+    /// Number of label paths that the resolution is of; 0 if it is of another engine or guide.
+    resolved_count: usize,
+    /// Shared with the results prepared from it.
+    index: Arc<ConditionIndex>,
     /// See [`PATIENCE`].
     pub(crate) patience: u64,
     recent: RecentQueries,
@@ -44,177 +45,176 @@ pub(crate) struct BatchRewriter {
 }
 
 impl BatchRewriter {
-    /// Did [`Self::run`] decide the message last run? If not, its queries are decided one by one.
+    /// Returns `true` if the last [`Self::run`] decided its message. Otherwise its queries are decided one by one.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready
     }
 
-    /// Decides the queries of the classes on a message, but for those that [`Self::recent`] tells; whether it could.
+    /// Decides the queries of the catalog on a message, except those of [`Self::recent`]. Returns `false` if it cannot.
     pub(crate) fn run(
         &mut self,
         (engine, interner): (u64, &Interner),
-        classes: &QueryCatalog,
+        catalog: &QueryCatalog,
         message: Message<'_>,
     ) -> bool {
         self.is_ready = false;
-        if classes.is_empty() || message.document.nodes.len() > NODES_MAX {
+        if catalog.is_empty() || message.document.nodes.len() > NODES_MAX {
             return false;
         }
-        self.follow(engine, classes);
-        if !self.learn_paths(classes, message) {
-            // Many label paths came and went; those of this message may be fewer.
-            self.forget_labels();
-            if !self.learn_paths(classes, message) {
-                self.forget_labels();
+        self.follow(engine, catalog);
+        if !self.learn_paths(catalog, message) {
+            // Many label paths have come and gone; this message alone may have few.
+            self.forget_paths();
+            if !self.learn_paths(catalog, message) {
+                self.forget_paths();
                 return false;
             }
         }
-        self.is_ready = self.bindings.bind(&self.meaning, &self.selector, message)
-            && self.bindings.compare(&self.meaning, &self.selector, interner, message);
+        self.is_ready = self.bindings.bind(&self.resolution, &self.index, message)
+            && self.bindings.compare(&self.resolution, &self.index, interner, message);
         self.is_ready
     }
 
-    /// Tells the label paths of a message, and learns what the queries' paths mean if there are new ones, or many changes;
-    /// `false`: that is too much.
-    fn learn_paths(&mut self, classes: &QueryCatalog, message: Message<'_>) -> bool {
-        let has_labels = self.bindings.label(message, &mut self.labels);
-        if has_labels && self.meant == self.labels.list.len() && !self.recent.is_due(classes) {
-            let visits_max = self.patience * self.selector.several_count() as u64;
-            // Of what is late, nothing is known yet; it will be laid out soon.
-            if self.bindings.branches_visited() > visits_max && !self.recent.is_any() {
-                self.lay_out(Arc::new(self.selector_of(classes, &self.meaning)));
-                self.patience *= PATIENCE_TIMES;
-            }
-            return true;
+    /// Finds the label paths of a message. Resolves the queries' paths again if there are new label paths or many changes.
+    /// Returns `false` if a limit is reached.
+    fn learn_paths(&mut self, catalog: &QueryCatalog, message: Message<'_>) -> bool {
+        if !self.bindings.find_labels(message, &mut self.guide) {
+            return false;
         }
-        has_labels && self.learn(classes).is_some()
+        if self.resolved_count != self.guide.len() || self.recent.add_message(catalog) {
+            return self.resolve(catalog).is_some();
+        }
+        let visits_max = self.patience * self.index.multi_condition_count() as u64;
+        // Recent queries have no counts yet and will cause a layout soon.
+        if self.bindings.branches_visited() > visits_max && self.recent.is_empty() {
+            self.set_index(self.index_of(catalog, &self.resolution));
+            self.patience *= PATIENCE_GROWTH;
+        }
+        true
     }
 
-    /// The queries, laid out by how often their conditions held so far.
-    fn selector_of(&self, classes: &QueryCatalog, meaning: &PathResolution) -> ConditionIndex {
-        ConditionIndex::of(classes, meaning, |class| {
-            let condition = self.selector.condition(&self.meaning, class);
-            condition
-                .and_then(|condition| self.bindings.how_often().get(condition as usize))
-                .copied()
-                .unwrap_or_default()
+    /// Returns the queries laid out by how often their conditions have held so far.
+    fn index_of(&self, catalog: &QueryCatalog, resolution: &PathResolution) -> ConditionIndex {
+        ConditionIndex::of(catalog, resolution, |class| {
+            let condition = self.index.condition(&self.resolution, class);
+            let count = condition.and_then(|condition| self.bindings.match_counts().get(condition.index()));
+            count.copied().unwrap_or_default()
         })
     }
 
-    fn lay_out(&mut self, selector: Arc<ConditionIndex>) {
-        self.bindings.reserve(&selector);
-        self.selector = selector;
+    fn set_index(&mut self, index: ConditionIndex) {
+        self.bindings.reserve(&index);
+        self.index = Arc::new(index);
     }
 
-    fn forget_labels(&mut self) {
-        self.labels = DataGuide::default();
-        self.meant = 0;
+    fn forget_paths(&mut self) {
+        self.guide = DataGuide::default();
+        self.resolved_count = 0;
     }
 
-    /// Takes notice of the queries that came and went.
-    fn follow(&mut self, engine: u64, classes: &QueryCatalog) {
-        let edition = classes.edition();
-        let existing = if engine == self.valid_for.0 { classes.changes_since(self.valid_for.1) } else { None };
-        if engine != self.valid_for.0 {
-            self.labels = DataGuide::default();
-        }
-        self.valid_for = (engine, edition);
-        match existing {
+    /// Takes over the changes of the catalog since the last message.
+    fn follow(&mut self, engine: u64, catalog: &QueryCatalog) {
+        let (last_engine, version) = std::mem::replace(&mut self.valid_for, (engine, catalog.version()));
+        let changes = if engine == last_engine {
+            catalog.changes_since(version)
+        } else {
+            self.guide = DataGuide::default();
+            None
+        };
+        match changes {
             Some([]) => {}
-            Some(changes) => self.recent.note(changes, classes),
+            Some(changes) => self.recent.add_changes(changes, catalog),
             None => {
-                self.meant = 0;
-                self.selector = Arc::default();
+                self.resolved_count = 0;
+                self.index = Arc::default();
             }
         }
     }
 
-    /// Finds what the queries' paths mean, and lays them out if that is other than before; `None`: it is too much.
-    fn learn(&mut self, classes: &QueryCatalog) -> Option<()> {
-        let meaning = PathResolution::of(classes, &self.labels)?;
-        if self.meant == 0 || self.recent.is_any() || !meaning.merges_as(&self.meaning) {
-            self.lay_out(Arc::new(self.selector_of(classes, &meaning)));
+    /// Resolves the queries' paths, and lays the queries out again if ids changed. Returns `None` if a limit is reached.
+    fn resolve(&mut self, catalog: &QueryCatalog) -> Option<()> {
+        let resolution = PathResolution::of(catalog, &self.guide)?;
+        if self.resolved_count == 0 || !self.recent.is_empty() || !resolution.has_same_ids(&self.resolution) {
+            self.set_index(self.index_of(catalog, &resolution));
             self.patience = PATIENCE;
             self.recent.clear();
         }
-        self.meaning = meaning;
-        self.meant = self.labels.list.len();
+        self.resolution = resolution;
+        self.resolved_count = self.guide.len();
         Some(())
     }
 
-    /// The queries that have to be decided one by one, although the message was decided.
+    /// Returns the queries that have to be decided one by one although the message was decided.
     pub(crate) fn recent(&self) -> &[u32] {
         self.recent.queries()
     }
 
-    /// Is the query, one of the classes, decided here?
+    /// Returns `true` if a query of the catalog is decided here.
     pub(crate) fn decides(&self, query: u32) -> bool {
         self.is_ready && !self.recent.contains(query)
     }
 
-    /// Calls back with queries that match the message last run.
+    /// Calls back with the queries that match the message of the last run.
     pub(crate) fn for_each_match(&mut self, mut matched: impl FnMut(u32)) {
-        let Self { bindings, selector, recent: undecided_queries, .. } = self;
-        bindings.walk(selector, |_, _, _, members| {
-            let queries = selector.members(members).iter().map(|member| member.query);
-            if undecided_queries.is_any() {
-                queries.filter(|&query| !undecided_queries.contains(query)).for_each(&mut matched);
-            } else {
+        let Self { bindings, index, recent, .. } = self;
+        bindings.walk(index, |_, _, _, members| {
+            let queries = index.members(members).iter().map(|member| member.query);
+            if recent.is_empty() {
                 queries.for_each(&mut matched);
+            } else {
+                queries.filter(|&query| !recent.contains(query)).for_each(&mut matched);
             }
         });
     }
 
-    /// Finds what the results of the message last run are made of.
-    pub(crate) fn find_results(&mut self, session: &mut Interpreter<'_>) {
-        let Self { bindings, meaning, selector, results, .. } = self;
+    /// Finds what the results of the message of the last run consist of.
+    pub(crate) fn find_results(&mut self, interpreter: &mut Interpreter<'_>) {
+        let Self { bindings, resolution, index, results, .. } = self;
         let prepared = &mut results.prepared;
-        prepared.reset(&meaning.recipes, selector, meaning.columns.len());
-        bindings.walk(selector, |bindings, list, set, members| {
+        prepared.reset(&resolution.constructors, index, resolution.columns.len());
+        bindings.walk(index, |bindings, list, set, members| {
             prepared.add_group(list, members, bindings.bindings(list).len() as u32, set);
         });
-        results.find_columns(bindings, meaning, session);
+        results.find_columns((bindings, index, resolution), interpreter);
     }
 
-    /// Is it certain that every query gets its result from here, none over a limit?
+    /// Returns `true` if every matching query gets its result from here, and no result is over a limit.
     pub(crate) fn is_certain(&self, bytes_max: usize) -> bool {
-        !self.recent.is_any() && self.results.prepared.is_certain(bytes_max)
+        self.recent.is_empty() && self.results.prepared.is_certain(bytes_max)
     }
 
-    /// Tells the results that were found apart, and tells the queries with the number of each one's:
-    /// [`super::UNASSEMBLED`] where it has to be asked for by itself. Returns the numbers of those that are larger than
-    /// allowed, ascending.
+    /// Assigns ids to the distinct results and passes each query's number to the sink, or [`UNASSEMBLED`](super::UNASSEMBLED) if
+    /// the interpreter must produce the result. Returns the numbers of the results over `bytes_max`, ascending.
     pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
-        let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, self.recent.changed(), sink);
-        self.recent.note_named(sink.queries.len());
-        if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
+        let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
+        numbering.run(prepared, ids, self.recent.changed(), sink);
+        self.recent.add_numbered(sink.queries.len());
+        if prepared.is_certain(bytes_max) { Vec::new() } else { ids.too_large(prepared, bytes_max) }
     }
 
-    /// The same where that is certain, and no result too large.
+    /// Assigns ids to the distinct results where [`Self::is_certain`] holds.
     pub(crate) fn name_certain_results(&mut self, sink: &mut impl ResultSink) {
-        let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, &[], sink);
+        let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
+        numbering.run(prepared, ids, &[], sink);
     }
 
-    /// Takes what was found, to be put together at any time.
+    /// Takes the prepared results, to be assembled at any time.
     pub(crate) fn take_prepared(&mut self) -> PreparedResults {
-        let next = self.results.prepared.as_large_as();
+        let next = self.results.prepared.with_same_capacity();
         std::mem::replace(&mut self.results.prepared, next)
     }
 
-    /// Takes what was told apart.
+    /// Takes the result ids.
     pub(crate) fn take_named(&mut self) -> ResultIds {
-        std::mem::take(&mut self.results.named)
+        std::mem::take(&mut self.results.ids)
     }
 
-    /// Puts the results that were found together. The numbers of those that are too large are known; where they would be
-    /// is nothing.
+    /// Writes the numbered results. Those that are too large, ascending, are left empty.
     pub(crate) fn write_results(
         &mut self,
-        session: &mut Interpreter<'_>,
+        interpreter: &mut Interpreter<'_>,
         too_large: &[u32],
     ) -> Result<(), ExtractError> {
-        self.results.write(session, too_large)
+        self.results.write(interpreter, too_large)
     }
 }

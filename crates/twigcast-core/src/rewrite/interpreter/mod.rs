@@ -1,4 +1,9 @@
-//! Running programs on one message.
+//! The interpreter: runs programs on one message.
+//!
+//! [`Interpreter::op`] writes the items of an instruction, [`Interpreter::values`] writes them as the value of an
+//! attribute, and [`Interpreter::any_passes_in`] only decides whether a binding passes; all three loop over bindings with
+//! [`Interpreter::bindings`]. The markup under construction is in [`node_copy`], the order of bindings in [`order`]. What
+//! several programs share is in [`super::sharing`].
 
 mod node_copy;
 mod order;
@@ -21,7 +26,7 @@ use super::program::family::Interner;
 use super::program::instructions::{
     BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey, is_path,
 };
-use super::sharing::shared::{Shared, SharedBindings};
+use super::sharing::shared::{SharedBindings, SharedState};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -31,40 +36,40 @@ enum VariableValue<'a> {
     Value(Value<'a>),
 }
 
-/// Runs programs on one message, one after the other; what they have in common is computed once.
+/// An interpreter of programs on one message. What the programs have in common is computed once.
 pub struct Interpreter<'a> {
     pub(super) message: Message<'a>,
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
     pub(super) interner: &'a Interner,
-    /// Whether anything is computed for several programs at once.
-    pub(super) shares: bool,
-    pub(super) shared: Shared,
-    /// What [`Instruction::Bindings`] is to write.
+    /// The common parts of programs are evaluated once.
+    pub(super) is_sharing: bool,
+    pub(super) shared: SharedState,
+    /// The bindings that [`Instruction::Bindings`] writes results for.
     pub(super) bindings: Option<SharedBindings>,
-    /// Nodes that may still be looked at by evaluators other than `evaluator`.
+    /// Limit of the nodes that one query may visit, and how many evaluators other than `evaluator` have visited.
     visits_max: u64,
     other_visits: u64,
     slots: Vec<VariableValue<'a>>,
     pub(super) markup: MarkupWriter<'a>,
     /// Loops around the current one.
     depth: usize,
-    /// A binding of an outermost loop passed.
-    passed: bool,
+    /// A binding of an outermost loop has passed.
+    has_passed: bool,
 }
 
-/// What is called for each binding that passes; `false` ends the loop.
+/// A callback for each binding that passes. `false` ends the loop.
 type BindingVisitor<'a, 'b> = &'b mut dyn FnMut(&mut Interpreter<'a>) -> Result<bool, ExtractError>;
 
-/// A binding that waits to be ordered.
+/// A binding to be sorted.
 struct BindingTuple<'a> {
     keys: Vec<OrderValue>,
     slots: Vec<VariableValue<'a>>,
 }
 
 impl<'a> Interpreter<'a> {
-    /// A session on a message, which must have been scanned with attributes and text. The programs were compiled with
-    /// the vocabulary and the interner; their results are added to the payloads.
+    /// Creates an interpreter for a message, which must have been scanned with attributes and text. The programs were
+    /// compiled with the vocabulary and the interner; their results are added to the payloads.
     pub fn new(
         message: Message<'a>,
         vocabulary: &'a Vocabulary,
@@ -78,21 +83,21 @@ impl<'a> Interpreter<'a> {
             evaluator: Evaluator::new(message, vocabulary, &[]).with_budget(visits_max),
             vocabulary,
             interner,
-            shares: true,
+            is_sharing: true,
             bindings: None,
-            shared: Shared::new(shared_bytes_max(message, limits), interner.path_bound()),
+            shared: SharedState::new(shared_bytes_max(message, limits), interner.path_bound()),
             visits_max,
             other_visits: 0,
             slots: Vec::new(),
             markup: MarkupWriter::new(message, payloads, limits.result_bytes_max),
             depth: 0,
-            passed: false,
+            has_passed: false,
         }
     }
 
-    /// Compute everything for each program anew, to see what sharing is worth.
+    /// Disables sharing: everything is computed for each program anew, to test and measure what sharing gains.
     pub fn share_nothing(&mut self) {
-        self.shares = false;
+        self.is_sharing = false;
     }
 
     pub(super) fn begin(&mut self, program: &Program) {
@@ -103,17 +108,17 @@ impl<'a> Interpreter<'a> {
         self.markup.begin();
         self.bindings = None;
         self.depth = 0;
-        self.passed = false;
+        self.has_passed = false;
     }
 
-    /// The payload of a program without what others have found out.
+    /// Returns the number of a program's payload, or `None` if no binding passes, without sharing.
     pub(super) fn deliver_alone(&mut self, program: &'a Program) -> Result<Option<u32>, ExtractError> {
         self.begin(program);
         self.op(&program.body)?;
-        Ok(self.passed.then(|| self.markup.output.finish()))
+        Ok(self.has_passed.then(|| self.markup.output.finish()))
     }
 
-    /// Does a binding of a program pass?
+    /// Returns `true` if a binding of a program passes.
     ///
     /// # Errors
     /// The query is too expensive on this message.
@@ -122,7 +127,7 @@ impl<'a> Interpreter<'a> {
         match self.any_passes_in(&program.body) {
             Ok(passes) => Ok(passes),
             Err(ExtractError::Evaluation(error)) => Err(error),
-            // Deciding writes nothing, so no other error can arise.
+            // Nothing is written, so no other error can occur.
             Err(_) => Ok(false),
         }
     }
@@ -195,7 +200,7 @@ impl<'a> Interpreter<'a> {
                     self.markup.output.push(bytes)?;
                 }
                 ContentPart::Enclosed(op) => {
-                    self.markup.separate();
+                    self.markup.begin_items();
                     self.op(op)?;
                 }
             }
@@ -203,7 +208,7 @@ impl<'a> Interpreter<'a> {
         self.markup.close_content(element, scope)
     }
 
-    /// Writes a template of an attribute's value: the values of its items, separated by spaces.
+    /// Writes an enclosed expression of an attribute: the values of its items, separated by spaces.
     fn template(&mut self, op: &'a Instruction) -> Result<(), ExtractError> {
         let mut first = true;
         self.values(op, &mut first)
@@ -224,7 +229,7 @@ impl<'a> Interpreter<'a> {
                 }),
                 value => self.attribute_value(&text_of(value), first),
             },
-            // The parser lets no markup into an attribute's value.
+            // The parser accepts no constructors in an attribute.
             Instruction::Element(_) | Instruction::Markup(_) | Instruction::Bindings { .. } => Ok(()),
         }
     }
@@ -241,7 +246,7 @@ impl<'a> Interpreter<'a> {
         self.slots[variable.index()] = VariableValue::Node(node);
     }
 
-    /// The node of a `for` variable.
+    /// Returns the node of a `for` variable.
     pub(super) fn node_of(&self, variable: VariableId) -> NodeRef {
         match &self.slots[variable.index()] {
             VariableValue::Node(node) => *node,
@@ -249,13 +254,13 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Calls back for each binding that passes, in order, and notes that one did.
+    /// Calls back for each binding that passes, in the order of `order by`, and records that one has passed.
     fn repeat(&mut self, each: &'a FlwrLoop, body: BindingVisitor<'a, '_>) -> Result<(), ExtractError> {
         let outermost = self.depth == 0;
         self.depth += 1;
         if each.order.is_empty() {
             self.bindings(each, &mut |run| {
-                run.passed |= outermost;
+                run.has_passed |= outermost;
                 body(run)
             })?;
         } else {
@@ -264,7 +269,7 @@ impl<'a> Interpreter<'a> {
                 tuples.push(run.tuple(each)?);
                 Ok(true)
             })?;
-            self.passed |= outermost && !tuples.is_empty();
+            self.has_passed |= outermost && !tuples.is_empty();
             tuples.sort_by(|a, b| compare_keys(&each.order, &a.keys, &b.keys));
             for tuple in tuples {
                 for (clause, slot) in each.clauses.iter().zip(tuple.slots) {
@@ -287,7 +292,7 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    /// Goes through the bindings of the clauses from `first` on; whether to go on.
+    /// Visits the bindings of the clauses from `first` on. Returns `false` if the callback has ended the loop.
     fn bind_from(
         &mut self,
         each: &'a FlwrLoop,
@@ -298,7 +303,7 @@ impl<'a> Interpreter<'a> {
             let variable = clause.variable.index();
             let value = self.value(&clause.value)?;
             match value {
-                Value::Nodes(nodes) if clause.each => {
+                Value::Nodes(nodes) if clause.is_for => {
                     for node in nodes {
                         self.slots[variable] = VariableValue::Node(node);
                         if self.all_pass(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
@@ -380,7 +385,7 @@ impl<'a> Interpreter<'a> {
         })
     }
 
-    /// Evaluates with the values of some variables.
+    /// Evaluates with values for some variables.
     fn with_variables<T>(
         &mut self,
         variables: &[VariableId],
@@ -413,20 +418,20 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// Bytes that may be kept of a message: enough for thousands of queries on a small one, and little beside the results of
-/// a large one.
+/// Returns how many bytes may be kept for a message: enough for thousands of queries on a small message, and little
+/// compared with the results of a large one.
 fn shared_bytes_max(message: Message<'_>, limits: &Limits) -> usize {
     const SMALL: usize = 16 << 20;
     limits.cache_bytes_max.min(SMALL + message.source.len() / 8)
 }
 
-/// Is the expression a variable and nothing else?
+/// Returns `true` if the expression is a variable and nothing else.
 fn is_variable(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(path) if path.steps.is_empty()
         && matches!(path.start, crate::query::ast::PathStart::Variable(_)))
 }
 
-/// `string()` of a value that is no node-set.
+/// Returns `string()` of a value that is not a node-set.
 fn text_of(value: Value<'_>) -> Cow<'_, str> {
     match value {
         Value::Boolean(truth) => Cow::Borrowed(if truth { "true" } else { "false" }),

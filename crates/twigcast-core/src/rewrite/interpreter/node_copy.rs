@@ -1,10 +1,10 @@
-//! Copies of the message's nodes, with the namespaces they need.
+//! Results as markup, and copies of the message's nodes with the namespaces that they need.
 //!
-//! An element is copied as the bytes it is. A prefix that it uses may be declared outside those bytes; then the
-//! declaration goes into the copy's start tag, unless the constructors around bind the prefix to the same namespace.
-//! A prefix counts as used when it stands before a colon anywhere in the element, so that qualified names in values and
-//! text (`xsi:type="p:t"`) keep their meaning too. An unprefixed element takes its default namespace along, which may be
-//! none: `xmlns=""`.
+//! The bytes of an element are copied unchanged. If a prefix that they use is declared outside of them, the declaration is
+//! added to the start tag of the copy, unless the constructors around bind the prefix to the same namespace. A prefix
+//! counts as used if it stands before a colon anywhere in the element, so that qualified names in values and text
+//! (`xsi:type="p:t"`) keep their meaning. An element without a prefix keeps its default namespace, which may be none:
+//! `xmlns=""`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -26,14 +26,14 @@ struct InheritedNamespaces<'a> {
     default: Option<u32>,
 }
 
-/// What is in scope, by the nearest element that declares something, as far as asked.
+/// The namespaces in scope, by the nearest element that declares any. Filled on demand.
 #[derive(Default)]
 struct NamespaceScopes<'a> {
     inherited_by_node: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
 }
 
 impl<'a> NamespaceScopes<'a> {
-    /// The declarations in scope at an element, its own included.
+    /// Returns the declarations in scope at an element, its own included.
     fn at(&mut self, message: Message<'a>, element: NodeId) -> Rc<InheritedNamespaces<'a>> {
         let document = message.document;
         let mut declaring = element;
@@ -49,7 +49,7 @@ impl<'a> NamespaceScopes<'a> {
             for index in declarations_on(message, ancestor) {
                 let prefix = document.declarations[index].prefix.of(message.source);
                 let index = index as u32;
-                // What an inner element declares hides what an outer one does.
+                // The declaration of an inner element hides that of an outer one.
                 if prefix.is_empty() {
                     inherited.default.get_or_insert(index);
                 } else {
@@ -64,7 +64,7 @@ impl<'a> NamespaceScopes<'a> {
     }
 }
 
-/// The indices of the declarations on one element.
+/// Returns the indexes of the declarations on one element.
 fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usize> {
     let declarations = &message.document.declarations;
     let start = declarations.partition_point(|declaration| declaration.owner < element);
@@ -122,23 +122,22 @@ impl<'a> MarkupWriter<'a> {
         self.scope.is_empty()
     }
 
-    /// Ends the open start tag, if there is one.
     fn end_tag(&mut self) -> Result<(), ExtractError> {
         if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
     }
 
-    /// Prepares for content that is no value.
+    /// Ends the open start tag, if there is one, before content that is not a value.
     pub fn begin_content(&mut self) -> Result<(), ExtractError> {
         self.is_after_value = false;
         self.end_tag()
     }
 
-    /// Forgets that the previous item was a value: the next value follows without a space.
-    pub fn separate(&mut self) {
+    /// Begins the items of another enclosed expression: no space separates them from those before.
+    pub fn begin_items(&mut self) {
         self.is_after_value = false;
     }
 
-    /// Opens the content of an element whose attributes are written.
+    /// Opens an element whose start tag is written except for its `>`. Returns what [`Self::close_content`] needs.
     pub fn open_content(&mut self, element: &'a ElementInstruction) -> usize {
         let scope_start = self.scope.len();
         let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
@@ -148,7 +147,7 @@ impl<'a> MarkupWriter<'a> {
         scope_start
     }
 
-    /// Closes the element that [`Self::open_content`] opened at this scope.
+    /// Closes the element that [`Self::open_content`] opened.
     pub fn close_content(&mut self, element: &ElementInstruction, scope_start: usize) -> Result<(), ExtractError> {
         self.is_after_value = false;
         self.depth -= 1;
@@ -170,7 +169,7 @@ impl<'a> MarkupWriter<'a> {
         self.output.push_text(text)
     }
 
-    /// Copies a node to the result.
+    /// Copies a node of the message to the result.
     pub fn copy(&mut self, evaluator: &Evaluator<'a>, node: NodeRef) -> Result<(), ExtractError> {
         self.is_after_value = false;
         let id = match node {
@@ -223,7 +222,7 @@ impl<'a> MarkupWriter<'a> {
         self.output.push(&bytes[name_end..])
     }
 
-    /// The declarations that an element needs from outside itself and does not find where it is copied to.
+    /// Returns the declarations that an element needs from outside itself and that the copy's position does not have.
     fn needed_declarations(&mut self, id: NodeId, bytes: &'a [u8]) -> Vec<NeededDeclaration> {
         let message = self.message;
         let document = message.document;
@@ -261,14 +260,14 @@ impl<'a> MarkupWriter<'a> {
         needed
     }
 
-    /// Is there an element without a prefix in the subtree?
+    /// Returns `true` if the subtree has an element without a prefix.
     fn has_unprefixed_element(&self, id: NodeId) -> bool {
         let nodes = &self.message.document.nodes;
         (id..nodes[id as usize].end)
             .any(|node| nodes[node as usize].kind == NodeKind::Element && !self.message.qname(node).contains(':'))
     }
 
-    /// The URI that a declaration of the message binds.
+    /// Returns the URI that a declaration of the message binds.
     fn uri(&self, declaration: u32) -> Cow<'a, str> {
         let raw = self.message.document.declarations[declaration as usize].uri.of(self.message.source);
         let raw = std::str::from_utf8(raw).unwrap_or_default();
@@ -279,7 +278,7 @@ impl<'a> MarkupWriter<'a> {
         }
     }
 
-    /// What the constructors around bind a prefix to.
+    /// Returns the URI that the constructors around bind a prefix to.
     fn bound_to(&self, prefix: &str) -> Option<&str> {
         self.scope.iter().rev().find(|(bound, _)| bound == prefix).map(|(_, uri)| &**uri)
     }
@@ -314,7 +313,7 @@ impl<'a> MarkupWriter<'a> {
         Ok(())
     }
 
-    /// A prefix that is bound to a namespace in the open tag; declared there if need be.
+    /// Returns a prefix that is bound to a namespace in the open tag. Declares one if there is none.
     fn prefix_for(&mut self, preferred: &'a str, uri: Cow<'a, str>) -> Result<Cow<'a, str>, ExtractError> {
         if self.bound_to(preferred) == Some(&*uri) {
             return Ok(Cow::Borrowed(preferred));
@@ -329,7 +328,7 @@ impl<'a> MarkupWriter<'a> {
         }
         let mut prefix = Cow::Borrowed(preferred);
         let mut number = 0;
-        // What constructors around bind stays as it is: those inside count on it.
+        // A prefix that a constructor around binds must not be bound again: the content relies on it.
         while self.bound_to(&prefix).is_some() {
             prefix = Cow::Owned(format!("ns{number}"));
             number += 1;
@@ -345,13 +344,13 @@ impl<'a> MarkupWriter<'a> {
 }
 
 impl OpenTag<'_> {
-    /// Is the attribute one of those that the query writes out?
+    /// Returns `true` if the query itself writes the attribute.
     fn constructs(&self, uri: &str, local: &str) -> bool {
         self.element.attributes.iter().any(|(other_uri, bound)| **other_uri == *uri && **bound == *local)
     }
 }
 
-/// A declaration to add to a copy; the default namespace first, then in document order.
+/// A declaration to add to a copy, ordered: the default namespace first, then in document order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NeededDeclaration {
     /// `xmlns=""`.
@@ -360,7 +359,7 @@ enum NeededDeclaration {
     Declared(u32),
 }
 
-/// The name that ends right before an offset.
+/// Returns the name that ends right before an offset.
 fn name_before(bytes: &[u8], end: usize) -> &[u8] {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') || *byte >= 0x80;
     let length = bytes[..end].iter().rev().take_while(|byte| is_name(byte)).count();

@@ -4,33 +4,33 @@ use std::sync::Arc;
 
 use crate::query::ast::{Expr, VariableId};
 
-/// What is done to produce items.
+/// An instruction that produces items.
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) enum Instruction {
-    /// One after the other.
+    /// Produces the items of several instructions in order.
     Sequence(Vec<Instruction>),
-    /// For each binding.
+    /// Produces items for each binding.
     Loop(Box<FlwrLoop>),
-    /// One or the other.
+    /// Produces the items of one of two instructions.
     If { condition: BoundExpr, then: Box<Instruction>, otherwise: Box<Instruction> },
-    /// An element around content.
+    /// Produces an element.
     Element(Box<ElementInstruction>),
-    /// Ready-made markup.
+    /// Produces constant markup.
     Markup(Box<[u8]>),
-    /// The nodes or the value of an expression.
+    /// Produces the nodes or the value of an expression.
     Value(BoundExpr),
-    /// A result for each binding found elsewhere: see [`super::family`].
+    /// Produces a result for each binding of a set that the interpreter holds: see [`super::family`].
     Bindings { variable: VariableId, result: Arc<Instruction> },
 }
 
-/// An expression, and what it is evaluated relative to.
+/// An expression with what it is evaluated relative to.
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) enum BoundExpr {
-    /// The message.
+    /// Relative to the message.
     Message(Arc<Expr>),
-    /// The node of a `for` variable, the only one the expression spoke about.
+    /// Relative to the node of a `for` variable, the only variable of the expression.
     Node(VariableId, Arc<Expr>),
-    /// The message, with variables in the expression.
+    /// Relative to the message, with variables in the expression.
     Variables(Vec<VariableId>, Arc<Expr>),
 }
 
@@ -42,17 +42,17 @@ pub(in crate::rewrite) struct FlwrLoop {
     pub clauses: Vec<ClauseInstruction>,
     pub order: Vec<SortKey>,
     pub result: Arc<Instruction>,
-    /// One `for` clause over nodes of the message, whose node alone decides about the conditions and the result: so
-    /// other queries with the same clause, condition or result need the same.
-    pub alone: bool,
+    /// One `for` clause ranges over nodes of the message, and its node alone decides the conditions and the result.
+    /// So other queries with the same clause, condition or result can share their evaluation.
+    pub is_independent: bool,
 }
 
-/// A clause, and the conditions that can be decided once its variable has its value.
+/// A clause with the conditions that can be decided once its variable has its value.
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) struct ClauseInstruction {
     pub variable: VariableId,
-    /// The variable is each node in turn rather than the value.
-    pub each: bool,
+    /// A `for` clause: the variable is bound to each node in turn, not to the value.
+    pub is_for: bool,
     pub value: BoundExpr,
     pub conditions: Vec<ClauseCondition>,
 }
@@ -61,7 +61,8 @@ pub(in crate::rewrite) struct ClauseInstruction {
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) struct ClauseCondition {
     pub bound: BoundExpr,
-    /// Its form is `path = constant`: the path, relative to the node, and the constant, a text or a number.
+    /// The path, relative to the node, and the constant of a condition of the form `path = constant`, where the
+    /// constant is a text or a number.
     pub equals: Option<(Arc<Expr>, Expr)>,
 }
 
@@ -73,17 +74,17 @@ pub(in crate::rewrite) struct SortKey {
     pub empty_greatest: bool,
 }
 
-/// An element constructor that is not constant.
+/// An element constructor with enclosed expressions.
 #[derive(Clone, Debug)]
 pub(in crate::rewrite) struct ElementInstruction {
-    /// The start tag without its end: constant bytes and templates in turn.
+    /// The start tag without its `>`.
     pub head: Vec<ContentPart>,
     pub content: Vec<ContentPart>,
     /// The end tag.
     pub close: Box<[u8]>,
     /// Namespaces that the start tag declares: prefix and URI.
     pub declarations: Vec<(Box<str>, Box<str>)>,
-    /// Expanded names of its attributes.
+    /// Expanded names of its attributes: namespace URI and local name.
     pub attributes: Vec<(Box<str>, Box<str>)>,
 }
 
@@ -94,7 +95,7 @@ pub(in crate::rewrite) enum ContentPart {
     Enclosed(Instruction),
 }
 
-/// Does the expression select nodes?
+/// Returns `true` if the expression selects nodes.
 pub(in crate::rewrite) fn is_path(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(_) | Expr::Union(_))
 }

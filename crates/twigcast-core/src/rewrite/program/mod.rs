@@ -1,9 +1,15 @@
-//! A query compiled for running: what can be prepared is prepared.
+//! Compiled For-Where-Return queries.
+//!
+//! The compiler turns constructors into constant bytes, moves the conjuncts of `where` to the earliest clause after which
+//! they can be decided, and makes an expression with one `for` variable relative to the node of that variable. Files:
+//! [`instructions`], what a program consists of; [`template`], results that are constant markup around paths; [`family`],
+//! what programs have in common.
 
 pub(crate) mod family;
 pub(super) mod instructions;
 pub(super) mod template;
 
+use crate::ids::ConstantId;
 use crate::query::ast::{CompareOp, Expr, VariableId};
 use crate::query::flwr::{
     AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
@@ -22,28 +28,28 @@ use super::output::escaped;
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(super) body: Instruction,
-    /// How many variables there are.
+    /// Number of variables.
     pub(super) variables: usize,
-    /// What it has in common with others.
+    /// The parts that the program has in common with others, if it has that form.
     pub(super) family: Option<Family>,
 }
 
 impl Program {
-    /// Compiles a query. The vocabulary is the one it was parsed with.
+    /// Compiles a query with the vocabulary that it was parsed with.
     pub fn compile(query: &FlwrQuery, vocabulary: &Vocabulary, interner: &mut Interner) -> Self {
-        let mut compiler = Compiler { vocabulary, interner, each: vec![false; query.variables.len()] };
+        let mut compiler = Compiler { vocabulary, interner, is_for: vec![false; query.variables.len()] };
         let body = compiler.item(&query.body);
         let family = interner.family(&body);
         Self { body, variables: query.variables.len(), family }
     }
 
-    /// The query's place in the table of all.
+    /// Returns the query's entry in the table of all families.
     pub(crate) fn family_ref(&self) -> FamilyRef {
         self.family.as_ref().map_or(FamilyRef::NONE, |family| FamilyRef {
             group: family.id,
             constant: match &family.constants[..] {
                 [only] => only.id,
-                _ => self::family::NONE,
+                _ => ConstantId::ABSENT,
             },
         })
     }
@@ -52,8 +58,8 @@ impl Program {
 struct Compiler<'q> {
     vocabulary: &'q Vocabulary,
     interner: &'q mut Interner,
-    /// By variable: it is a `for` variable.
-    each: Vec<bool>,
+    /// By variable: a `for` clause binds it.
+    is_for: Vec<bool>,
 }
 
 impl Compiler<'_> {
@@ -79,15 +85,15 @@ impl Compiler<'_> {
     fn flwr(&mut self, flwr: &FlwrExpr) -> FlwrLoop {
         let mut clauses = Vec::with_capacity(flwr.clauses.len());
         for clause in &flwr.clauses {
-            let (variable, each, expr) = match clause {
+            let (variable, is_for, expr) = match clause {
                 BindingClause::For { variable, source } => (*variable, true, source),
                 BindingClause::Let { variable, value } => (*variable, false, value),
             };
             let value = self.bound(normalise(expr.clone()));
-            if let Some(existing) = self.each.get_mut(variable.index()) {
-                *existing = each;
+            if let Some(existing) = self.is_for.get_mut(variable.index()) {
+                *existing = is_for;
             }
-            clauses.push(ClauseInstruction { variable, each, value, conditions: Vec::new() });
+            clauses.push(ClauseInstruction { variable, is_for, value, conditions: Vec::new() });
         }
         let mut guards = Vec::new();
         for condition in flwr.condition.iter().flat_map(conjuncts) {
@@ -105,9 +111,9 @@ impl Compiler<'_> {
         });
         let order: Vec<SortKey> = order.collect();
         let result = self.item(&flwr.result);
-        let alone = order.is_empty() && is_alone(&clauses, &result);
+        let is_independent = order.is_empty() && is_independent(&clauses, &result);
         let result = self.interner.result(result);
-        FlwrLoop { guards, clauses, order, result, alone }
+        FlwrLoop { guards, clauses, order, result, is_independent }
     }
 
     fn clause_condition(&mut self, condition: Expr) -> ClauseCondition {
@@ -135,13 +141,13 @@ impl Compiler<'_> {
         self.bound(normalise_condition(condition.clone()))
     }
 
-    /// Decides what an expression is evaluated relative to.
+    /// Chooses what an expression is evaluated relative to.
     fn bound(&mut self, expr: Expr) -> BoundExpr {
         let mut variables = Vec::new();
         if free_variables(&expr, &mut variables) {
             match variables[..] {
                 [] => return BoundExpr::Message(self.interner.expr(expr)),
-                [variable] if self.each[variable.index()] => {
+                [variable] if self.is_for[variable.index()] => {
                     return BoundExpr::Node(variable, self.interner.expr(relative(expr)));
                 }
                 _ => {}
@@ -202,32 +208,32 @@ impl Compiler<'_> {
     }
 }
 
-/// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?
-fn is_alone(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
-    let [ClauseInstruction { variable, each: true, value: BoundExpr::Message(_), conditions }] = clauses else {
+/// Returns `true` if one `for` variable, bound to nodes of the message, decides the conditions and the result.
+fn is_independent(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
+    let [ClauseInstruction { variable, is_for: true, value: BoundExpr::Message(_), conditions }] = clauses else {
         return false;
     };
     let own = |bound: &BoundExpr| matches!(bound, BoundExpr::Node(used, _) if used == variable);
-    conditions.iter().all(|condition| own(&condition.bound)) && speaks_only_about(result, *variable)
+    conditions.iter().all(|condition| own(&condition.bound)) && depends_only_on(result, *variable)
 }
 
-/// Does an operation depend on no other variable, apart from those it binds itself?
-fn speaks_only_about(op: &Instruction, variable: VariableId) -> bool {
+/// Returns `true` if an instruction uses no other variable.
+fn depends_only_on(op: &Instruction, variable: VariableId) -> bool {
     let bound_is = |bound: &BoundExpr| match bound {
         BoundExpr::Message(_) => true,
         BoundExpr::Node(used, _) => *used == variable,
         BoundExpr::Variables(..) => false,
     };
     match op {
-        Instruction::Sequence(ops) => ops.iter().all(|op| speaks_only_about(op, variable)),
-        // A loop inside has variables of its own; to follow them is not worth the while.
+        Instruction::Sequence(ops) => ops.iter().all(|op| depends_only_on(op, variable)),
+        // An inner loop has variables of its own. Following them would gain little.
         Instruction::Loop(_) => false,
         Instruction::If { condition, then, otherwise } => {
-            bound_is(condition) && speaks_only_about(then, variable) && speaks_only_about(otherwise, variable)
+            bound_is(condition) && depends_only_on(then, variable) && depends_only_on(otherwise, variable)
         }
         Instruction::Element(element) => element.head.iter().chain(&element.content).all(|part| match part {
             ContentPart::Constant(_) => true,
-            ContentPart::Enclosed(op) => speaks_only_about(op, variable),
+            ContentPart::Enclosed(op) => depends_only_on(op, variable),
         }),
         Instruction::Markup(_) => true,
         Instruction::Value(bound) => bound_is(bound),
@@ -235,7 +241,7 @@ fn speaks_only_about(op: &Instruction, variable: VariableId) -> bool {
     }
 }
 
-/// The conjuncts of a condition, in normal form.
+/// Returns the conjuncts of a condition in normal form.
 fn conjuncts(condition: &Expr) -> Vec<Expr> {
     match normalise_condition(condition.clone()) {
         Expr::And(operands) => operands.into_iter().map(normalise_condition).collect(),
@@ -243,7 +249,7 @@ fn conjuncts(condition: &Expr) -> Vec<Expr> {
     }
 }
 
-/// Appends constant bytes, to the constant before if there is one.
+/// Appends constant bytes. Adjacent constants become one.
 fn constant(parts: &mut Vec<ContentPart>, bytes: &[u8]) {
     if let Some(ContentPart::Constant(last)) = parts.last_mut() {
         last.extend_from_slice(bytes);
@@ -252,7 +258,7 @@ fn constant(parts: &mut Vec<ContentPart>, bytes: &[u8]) {
     }
 }
 
-/// The markup of an element without any template.
+/// Returns the markup of an element without enclosed expressions.
 fn constant_element(head: &[ContentPart], content: &[ContentPart], close: &[u8]) -> Option<Box<[u8]>> {
     let ([ContentPart::Constant(head)], [] | [ContentPart::Constant(_)]) = (head, content) else { return None };
     let mut markup = head.clone();

@@ -1,4 +1,4 @@
-//! Writing what was written before for the same binding, where several programs write it.
+//! Writing the results of shared bindings, and of paths that several programs return.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use super::delivering::is_shared;
 use super::shared::{ENTRY_BYTES, SharedBindings};
 
 impl<'a> Interpreter<'a> {
-    /// Writes the results of the bindings that were found.
+    /// Writes the result of each binding that [`Interpreter::deliver`] has chosen.
     pub(in crate::rewrite) fn write_bindings(
         &mut self,
         variable: VariableId,
         result: &'a Arc<Instruction>,
     ) -> Result<(), ExtractError> {
         let Some(SharedBindings { list, set }) = self.bindings.take() else { return Ok(()) };
-        let nodes = Rc::clone(&self.shared.lists[list as usize]);
-        let chosen = Rc::clone(&self.shared.sets[set as usize]);
+        let nodes = Rc::clone(&self.shared.lists[list.index()]);
+        let chosen = Rc::clone(&self.shared.sets[set.index()]);
         chosen.iter().try_for_each(|&index| {
             self.bind(variable, nodes[index as usize]);
             self.op(result)
         })
     }
 
-    /// Writes the nodes that a path leads to from a binding's node.
+    /// Writes the nodes that a path selects from a binding.
     pub(in crate::rewrite) fn write_path(
         &mut self,
         variable: VariableId,
@@ -36,7 +36,7 @@ impl<'a> Interpreter<'a> {
     ) -> Result<(), ExtractError> {
         let node = self.node_of(variable);
         let key = (Arc::as_ptr(path), node);
-        let keeps = self.shares && is_shared(path) && self.markup.has_no_declarations();
+        let keeps = self.is_sharing && is_shared(path) && self.markup.has_no_declarations();
         if keeps && let Some(&(start, end)) = self.shared.path_bytes.get(&key) {
             if start == end {
                 return Ok(());

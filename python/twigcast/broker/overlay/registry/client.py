@@ -35,7 +35,7 @@ class NoAnswer(NoRegistry):
 
 @dataclass(frozen=True, slots=True)
 class LocalBroker:
-    """This broker, as the parts of the registry use it."""
+    """The own broker, as the parts of the registry use it."""
 
     name: str
     identity: Address

@@ -9,8 +9,8 @@ from typing import Final
 
 import orjson
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreUnavailable
-from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot, PersistentState
 
@@ -26,7 +26,7 @@ _RETRY_SECONDS: Final = 0.5
 class Records:
     """The records of the overlay in the broker's store, by kind and name. It is made in the main event loop."""
 
-    def __init__(self, broker: BrokerInterface) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._hub_loop = asyncio.get_running_loop()
 
@@ -35,15 +35,14 @@ class Records:
         return self._broker.store.overlay_records(kind)
 
     async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str] = ()) -> None:
-        """Writes and removes records in one transaction, and repeats this while the store is unavailable."""
+        """Changes records in one transaction, and repeats this while the store is unavailable."""
         names = tuple(gone)
         if not put and not names:
             return
         has_waited = False
         while True:
-            work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, names))
             try:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
+                await self._write(kind, put, names)
             except StoreUnavailable as error:
                 level = logging.DEBUG if has_waited else logging.WARNING
                 logger.log(level, "the registry waits for the store: %s", error)
@@ -51,6 +50,10 @@ class Records:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
+
+    async def _write(self, kind: str, put: Mapping[str, bytes], gone: tuple[str, ...]) -> None:
+        work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, gone))
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
 
 
 class Ledger:

@@ -111,7 +111,7 @@ class Restored(NamedTuple):
     number: int
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=24)
 class RequestVote(NamedTuple):
     """The request of a candidate for a vote."""
 
@@ -119,21 +119,13 @@ class RequestVote(NamedTuple):
     last_index: int
     last_term: int
 
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 24
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=9)
 class Vote(NamedTuple):
     """The answer to `RequestVote`."""
 
     term: int
     is_granted: bool
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 9
 
 
 @carries(Traffic.REPLICATION)
@@ -151,17 +143,13 @@ class Append(NamedTuple):
         return HEADER_BYTES + 32 + sum(16 + len(repr(entry.command)) for entry in self.entries)
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=17)
 class Appended(NamedTuple):
     """The answer to `Append`: the logs agree up to `upto`; if it is not taken, they may agree there."""
 
     term: int
     is_taken: bool
     upto: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 17
 
 
 @carries(Traffic.REPLICATION)
@@ -180,14 +168,10 @@ class Install(NamedTuple):
         return HEADER_BYTES + 40 + len(self.piece)
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=24)
 class Installed(NamedTuple):
     """The answer to `Install`: the number of characters received. With all, the snapshot is in force."""
 
     term: int
     number: int
     upto: int
-
-    def size_bytes(self) -> int:
-        """Returns the estimated bytes on a wire."""
-        return HEADER_BYTES + 24
