@@ -22,7 +22,6 @@ from twigcast.broker.hub.operations import (
     ReplaceQueries,
     SetState,
     StoreChange,
-    StoreReplay,
     Subscribe,
     Unsubscribe,
 )
@@ -38,7 +37,6 @@ from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
-    NewDelivery,
     NewQuery,
     NewSubscription,
     QueuedDelivery,
@@ -52,7 +50,7 @@ from twigcast.broker.model import (
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.leases import Leases
 from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
-from twigcast.broker.store.records import Pause, QueuePosition
+from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.store.store import Store, Transaction
 from twigcast.errors import TwigcastError
 from twigcast.registration import Dialect
@@ -98,7 +96,7 @@ class Broker:
         self._replays = Replays(
             store,
             self._in_thread,
-            self._write_replayed,
+            self._do,
             self._evaluations,
             self.options,
             self.metrics,
@@ -209,8 +207,8 @@ class Broker:
         if not submissions:
             return []
         if not self._running:
-            raise Stopping("the broker is not running; what was sent was not stored")
-        operation = Publish(submissions, self._loop.create_future())
+            raise Stopping("the broker is not running; nothing was stored")
+        operation = Publish(submissions)
         self._admit(operation)
         return cast("list[Accepted | RejectedRecord]", await self._do(operation))
 
@@ -242,7 +240,7 @@ class Broker:
             check = partial(refused_subscriptions, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
             good = [_in_the_past(n) for n, refusal in zip(some, refusals, strict=True) if refusal is None]
-            answers = iter(await self._do(Subscribe(good, self._loop.create_future())) if good else ())
+            answers = iter(await self._do(Subscribe(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
@@ -272,8 +270,7 @@ class Broker:
         refusal = await self._checked(check, [dialect])
         if refusal is not None:
             raise refusal
-        future = self._loop.create_future()
-        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, future)
+        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery)
         return cast("StoredSubscription", await self._do(operation))
 
     async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
@@ -287,7 +284,7 @@ class Broker:
             check = partial(refused_queries, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
-            answers = iter(await self._do(ReplaceQueries(good, self._loop.create_future())) if good else ())
+            answers = iter(await self._do(ReplaceQueries(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
@@ -295,7 +292,7 @@ class Broker:
         self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
     ) -> StoredSubscription:
         """Sets the state of a subscription: pauses, suspends or resumes it."""
-        await self._do(SetState(subscription, state, reason, self._loop.create_future()))
+        await self._do(SetState(subscription, state, reason))
         return await self._as_stored(subscription)
 
     async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
@@ -306,7 +303,7 @@ class Broker:
 
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
         """Deletes a subscription with its pending deliveries."""
-        await self._do(Unsubscribe(subscription, self._loop.create_future()))
+        await self._do(Unsubscribe(subscription))
 
     # Queues -----------------------------------------------------------------------------------------------------------
 
@@ -325,7 +322,7 @@ class Broker:
         """Acknowledges deliveries that were pulled or streamed."""
         if not ids:
             return
-        await self._do(AcknowledgeDeliveries(queue_id, ids, self._loop.create_future()))
+        await self._do(AcknowledgeDeliveries(queue_id, ids))
         leases = self._leases.of(queue_id)
         if leases is not None:
             leases.settle(ids)
@@ -336,7 +333,7 @@ class Broker:
 
     async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
         """Acknowledges all deliveries of many queues, each up to a message."""
-        await self._do(AcknowledgeUpTo(marks, self._loop.create_future()))
+        await self._do(AcknowledgeUpTo(marks))
         for queue_id, seq in marks.items():
             leases = self._leases.of(queue_id)
             if leases is not None:
@@ -393,7 +390,7 @@ class Broker:
         dead letters. An error in ``work`` is raised here; then nothing of it is stored, and the others are not
         affected.
         """
-        return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
+        return cast("T", await self._do(StoreChange(work)))
 
     def add_listener(self, listener: CommitListener) -> None:
         """Calls a listener after each commit from now on."""
@@ -443,18 +440,6 @@ class Broker:
                 queue_id, after=after, limit=limit, bytes_max=bytes_max, skip_subscriptions=skip_subscriptions
             )
         )
-
-    async def _write_replayed(
-        self,
-        member: RegisteredSubscription,
-        deliveries: Sequence[NewDelivery],
-        begun_at: int,
-        replay_next: int | None,
-        errors: Sequence[ErrorRecord],
-        pauses: Sequence[Pause] | None = None,
-    ) -> bool:
-        future = self._loop.create_future()
-        return bool(await self._do(StoreReplay(member, deliveries, begun_at, replay_next, future, errors, pauses)))
 
     # After a commit -------------------------------------------------------------------------------------
 
@@ -508,7 +493,7 @@ class Broker:
         try:
             queue = await self._in_thread(lambda: self.store.queue(subscription.tenant_id, subscription.subscriber))
         except StoreUnavailable as error:
-            logger.warning("readers of queue %d are left waiting: %s", subscription.queue_id, error)
+            logger.warning("readers of queue %d go on waiting: %s", subscription.queue_id, error)
             return
         if queue is None or queue.id != subscription.queue_id:
             self._queues.close(subscription.queue_id)

@@ -67,26 +67,21 @@ class OutboundSettings:
 
 
 class OutboundServices:
-    """The outbound services of a broker, for one event loop.
-
-    Args:
-        broker: A running broker.
-        settings: The settings of all of them.
-    """
+    """The outbound services of a broker, for one event loop."""
 
     def __init__(self, broker: Broker, settings: OutboundSettings | None = None) -> None:
         self.settings = settings or OutboundSettings()
         self._broker = broker
         hosts = self.settings.push.hosts
-        self.outgoing = HttpClient(
+        self.http_client = HttpClient(
             self.settings.policy,
             timeouts=self.settings.timeouts,
             connections_max=hosts.concurrency + _SPARE_CONNECTIONS,
         )
         self.capabilities = Capabilities(broker.store.secret())
-        self.poller = Poller(broker, self.outgoing, self.settings.polls)
-        self.websub = WebSubHub(broker, self.outgoing, self.capabilities, self.settings.leases, self._has_news)
-        channels = make_channels(ChannelResources(self.outgoing, self.capabilities))
+        self.poller = Poller(broker, self.http_client, self.settings.polls)
+        self.websub = WebSubHub(broker, self.http_client, self.capabilities, self.settings.leases, self._has_news)
+        channels = make_channels(ChannelResources(self.http_client, self.capabilities))
         self.pusher = Pusher(broker, channels, self.settings.push)
 
     async def start(self) -> None:
@@ -102,7 +97,7 @@ class OutboundServices:
     async def stop(self) -> None:
         """Stops all services; undelivered deliveries stay pending."""
         await asyncio.gather(self.poller.stop(), self.websub.stop(), self.pusher.stop(self.settings.grace))
-        await self.outgoing.aclose()
+        await self.http_client.aclose()
 
     def _has_news(self, url: str) -> None:
         self.poller.poll_now(url=url)

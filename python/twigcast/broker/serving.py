@@ -29,8 +29,7 @@ from twigcast.broker import logs
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.context import ApiContext
-from twigcast.broker.api.metrics import fill
-from twigcast.broker.api.outbound_metrics import OutboundCollector
+from twigcast.broker.api.metrics import OutboundCollector, fill
 from twigcast.broker.api.websub import websub_router
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import ConfigError, Settings
@@ -70,7 +69,7 @@ class Service:
         self._store = store
         self.broker: Broker
         self.overlay: Overlay | None = None
-        self.outward: OutboundServices
+        self.outbound: OutboundServices
         self.app: FastAPI
 
     @property
@@ -91,19 +90,19 @@ class Service:
             await self.broker.stop()
             raise
         chosen = OutboundSettings.of(settings)
-        self.outward = outward = OutboundServices(self.broker, chosen)
-        await outward.start()
-        routers = [feed_router(outward.capabilities), websub_router(outward.websub)]
+        self.outbound = outbound = OutboundServices(self.broker, chosen)
+        await outbound.start()
+        routers = [feed_router(outbound.capabilities), websub_router(outbound.websub)]
         if settings.console:
-            routers.append(console_router(lambda: outward.pusher.counts.delivered))
+            routers.append(console_router(lambda: outbound.pusher.counts.delivered))
         self.app = create_app(self.broker, settings, chosen.policy, routers)
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
-        self.context.registry.register(OutboundCollector(outward))
+        self.context.registry.register(OutboundCollector(outbound))
         if self.overlay is not None:
             self.context.overlay = self.overlay
             _count(self.context.registry, self.overlay)
-        self.context.sources_changed = outward.poller.sources_changed
+        self.context.sources_changed = outbound.poller.sources_changed
 
     def drain(self) -> None:
         """Refuses new work, and ends streams and waiting pulls, which would not end by themselves."""
@@ -112,7 +111,7 @@ class Service:
 
     async def stop(self) -> None:
         """Ends all work; what was accepted is stored."""
-        await self.outward.stop()
+        await self.outbound.stop()
         if self.overlay is not None:
             await self.overlay.stop()
         await self.broker.stop()

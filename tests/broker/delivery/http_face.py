@@ -20,16 +20,16 @@ BASE = "https://news.example"
 
 
 @asynccontextmanager
-async def client_of(broker: Broker, outward: OutboundServices) -> AsyncIterator[httpx2.AsyncClient]:
+async def client_of(broker: Broker, outbound: OutboundServices) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the application, with a token that may do all; feeds and hub need none."""
     _, secret = create_token(broker.store, 1, "test", frozenset({Scope.ADMIN}))
     app = create_app(
         broker,
         Settings(public_url=BASE),
-        outward.settings.policy,
-        [feed_router(outward.capabilities), websub_router(outward.websub)],
+        outbound.settings.policy,
+        [feed_router(outbound.capabilities), websub_router(outbound.websub)],
     )
-    app.state.context.sources_changed = outward.poller.sources_changed
+    app.state.context.sources_changed = outbound.poller.sources_changed
     transport = httpx2.ASGITransport(app=app)
     headers = {"Authorization": f"Bearer {secret}"}
     async with httpx2.AsyncClient(transport=transport, base_url=BASE, headers=headers) as client:

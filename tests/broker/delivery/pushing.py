@@ -54,12 +54,12 @@ def quick(
 @asynccontextmanager
 async def running(broker: Broker, settings: OutboundSettings | None = None) -> AsyncIterator[OutboundServices]:
     """All that the broker does over the network, while it is needed."""
-    outward = OutboundServices(broker, settings or quick())
-    await outward.start()
+    outbound = OutboundServices(broker, settings or quick())
+    await outbound.start()
     try:
-        yield outward
+        yield outbound
     finally:
-        await outward.stop()
+        await outbound.stop()
 
 
 async def subscribe(

@@ -150,19 +150,19 @@ def test_the_connection_goes_to_the_address_that_was_judged() -> None:
     async def run() -> None:
         async with Receiver() as receiver:
             policy = UrlPolicy(networks=(ipaddress.ip_network("127.0.0.1/32"),), resolver=rebinding)
-            outgoing = HttpClient(policy, timeouts=Timeouts(connect=2, read=2, total=5))
+            http_client = HttpClient(policy, timeouts=Timeouts(connect=2, read=2, total=5))
             url = f"http://rebinding.example:{receiver.port}/"
             answers[:] = [["127.0.0.1"], ["127.0.0.2"]]
             await policy.check(url)
             with pytest.raises(UrlRefused):
-                await outgoing.request("GET", url, answer_bytes_max=100)
+                await http_client.request("GET", url, answer_bytes_max=100)
             assert receiver.got == []
             answers[:] = [["127.0.0.1"], ["127.0.0.2"]]
-            answer = await outgoing.request("GET", url, answer_bytes_max=100)
+            answer = await http_client.request("GET", url, answer_bytes_max=100)
             assert answer.status == 200
             assert receiver.got[0].headers["host"] == f"rebinding.example:{receiver.port}"
             assert len(asked) == 3
-            await outgoing.aclose()
+            await http_client.aclose()
 
     asyncio.run(run())
 
@@ -175,17 +175,17 @@ def test_redirects_are_judged_like_requests() -> None:
 
     async def run() -> None:
         async with Receiver(reply) as receiver:
-            outgoing = HttpClient(UrlPolicy.of(permitted=["127.0.0.1"]))
+            http_client = HttpClient(UrlPolicy.of(permitted=["127.0.0.1"]))
             for path in ("/in", "/file"):
                 with pytest.raises(UrlRefused):
-                    await outgoing.request("GET", receiver.url + path, answer_bytes_max=100, redirects=True)
-            answer = await outgoing.request("GET", receiver.url + "/ok", answer_bytes_max=100, redirects=True)
+                    await http_client.request("GET", receiver.url + path, answer_bytes_max=100, redirects=True)
+            answer = await http_client.request("GET", receiver.url + "/ok", answer_bytes_max=100, redirects=True)
             assert (answer.url, answer.body) == (receiver.url + "/done", b"done")
-            answer = await outgoing.request("GET", receiver.url + "/ok", answer_bytes_max=100)
+            answer = await http_client.request("GET", receiver.url + "/ok", answer_bytes_max=100)
             assert answer.status == 302
             with pytest.raises(RequestFailed, match="redirects"):
-                await outgoing.request("GET", receiver.url + "/loop", answer_bytes_max=100, redirects=True)
-            await outgoing.aclose()
+                await http_client.request("GET", receiver.url + "/loop", answer_bytes_max=100, redirects=True)
+            await http_client.aclose()
 
     asyncio.run(run())
 
@@ -204,17 +204,17 @@ def test_answers_are_bounded_packed_and_unpacked() -> None:
 
     async def run() -> None:
         async with Receiver(reply) as receiver:
-            outgoing = HttpClient(UrlPolicy(allow_private=True))
+            http_client = HttpClient(UrlPolicy(allow_private=True))
             for path in ("/bomb", "/large"):
                 with pytest.raises(ResponseTooLarge):
-                    await outgoing.request("GET", receiver.url + path, answer_bytes_max=50_000)
-                answer = await outgoing.request("GET", receiver.url + path, answer_bytes_max=50_000, cut=True)
+                    await http_client.request("GET", receiver.url + path, answer_bytes_max=50_000)
+                answer = await http_client.request("GET", receiver.url + path, answer_bytes_max=50_000, cut=True)
                 assert len(answer.body) == 50_000
             with pytest.raises(RequestFailed, match="middle"):
-                await outgoing.request("GET", receiver.url + "/cut", answer_bytes_max=50_000)
-            answer = await outgoing.request("GET", receiver.url + "/small", answer_bytes_max=3)
+                await http_client.request("GET", receiver.url + "/cut", answer_bytes_max=50_000)
+            answer = await http_client.request("GET", receiver.url + "/small", answer_bytes_max=3)
             assert answer.body == b"abc"
-            await outgoing.aclose()
+            await http_client.aclose()
 
     asyncio.run(run())
 
@@ -224,10 +224,10 @@ def test_a_name_that_hangs_in_the_resolver_fails_like_one_that_is_not_there() ->
         policy = UrlPolicy(resolver=resolving())
         with pytest.raises(HostNotFound):
             await policy.addresses("nowhere.example", 80)
-        outgoing = HttpClient(policy)
+        http_client = HttpClient(policy)
         with pytest.raises(RequestFailed, match="does not resolve"):
-            await outgoing.request("GET", "http://nowhere.example/", answer_bytes_max=10)
-        await outgoing.aclose()
+            await http_client.request("GET", "http://nowhere.example/", answer_bytes_max=10)
+        await http_client.aclose()
 
     asyncio.run(run())
 
@@ -246,13 +246,13 @@ def test_tls_verifies_the_name_although_the_connection_goes_to_an_address(tmp_pa
             policy = UrlPolicy(
                 allow_private=True, resolver=resolving(hooks_example=["127.0.0.1"], other_example=["127.0.0.1"])
             )
-            outgoing = HttpClient(policy, ssl_context=ssl.create_default_context(cafile=str(certificate)))
-            answer = await outgoing.request("GET", f"https://hooks.example:{receiver.port}/", answer_bytes_max=10)
+            http_client = HttpClient(policy, ssl_context=ssl.create_default_context(cafile=str(certificate)))
+            answer = await http_client.request("GET", f"https://hooks.example:{receiver.port}/", answer_bytes_max=10)
             assert answer.status == 200
             for host in ("other.example", "127.0.0.1"):
                 with pytest.raises(RequestFailed, match="certificate"):
-                    await outgoing.request("GET", f"https://{host}:{receiver.port}/", answer_bytes_max=10)
-            await outgoing.aclose()
+                    await http_client.request("GET", f"https://{host}:{receiver.port}/", answer_bytes_max=10)
+            await http_client.aclose()
 
     asyncio.run(run())
 

@@ -149,7 +149,7 @@ def test_titles_and_summaries_are_taken_from_the_content() -> None:
 
 
 async def test_a_feed_is_read_without_a_token_and_told_to_its_owner_alone(broker: Broker) -> None:
-    async with running(broker) as outward, client_of(broker, outward) as client:
+    async with running(broker) as outbound, client_of(broker, outbound) as client:
         key = "fl\u00f6od / desk"
         subscription = await subscribe(broker, key, None, "//a")
         await publish(broker, "<a>1</a>", "<b/>", "<a>2</a>")
@@ -180,7 +180,7 @@ async def test_a_feed_is_read_without_a_token_and_told_to_its_owner_alone(broker
 
 
 async def test_conditional_requests(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(broker) as outward, client_of(broker, outward) as client:
+    async with running(broker) as outbound, client_of(broker, outbound) as client:
         await subscribe(broker, "k", None)
         url = await feed_url(client, "k")
         assert "last-modified" not in (await client.get(url)).headers, "more may come within this second"
@@ -209,7 +209,7 @@ async def test_conditional_requests(broker: Broker, monkeypatch: pytest.MonkeyPa
 
 
 async def test_pages_hold_every_entry_once(broker: Broker) -> None:
-    async with running(broker) as outward, client_of(broker, outward) as client:
+    async with running(broker) as outbound, client_of(broker, outbound) as client:
         await subscribe(broker, "k", None)
         await publish(broker, *(f"<a>{number}</a>" for number in range(23)), source="gauges")
         await broker.change(
@@ -236,7 +236,7 @@ async def test_pages_hold_every_entry_once(broker: Broker) -> None:
 
 
 async def test_a_large_page_is_cut_and_goes_on(broker: Broker) -> None:
-    async with running(broker) as outward, client_of(broker, outward) as client:
+    async with running(broker) as outbound, client_of(broker, outbound) as client:
         await subscribe(broker, "k", None)
         await publish(broker, *(f"<a>{number}{'x' * (3 << 20)}</a>" for number in range(4)))
         url = await feed_url(client, "k")
@@ -246,7 +246,7 @@ async def test_a_large_page_is_cut_and_goes_on(broker: Broker) -> None:
 
 
 async def test_state_does_not_matter_to_a_feed(broker: Broker) -> None:
-    async with running(broker) as outward, client_of(broker, outward) as client:
+    async with running(broker) as outbound, client_of(broker, outbound) as client:
         subscription = await subscribe(broker, "k", None)
         await publish(broker, "<a/>")
         await broker.set_state(subscription, SubscriptionState.PAUSED)

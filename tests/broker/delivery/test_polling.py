@@ -302,13 +302,13 @@ async def test_nothing_is_forgotten_where_a_poll_brought_nothing(broker: Broker)
 
 async def test_sources_come_change_pause_and_go(broker: Broker) -> None:
     one, two = Site(rss("1"), validates=False), Site(rss("2"), validates=False)
-    async with one.server, two.server, running(broker) as outward:
+    async with one.server, two.server, running(broker) as outbound:
         await register(broker, one.server.url, interval=3_600.0)
         await until(lambda: ids(broker) == ["1"])
         await register(broker, two.server.url, interval=3_600.0)
         await until(lambda: ids(broker) == ["1", "2"])
         two.body = rss("3")
-        outward.poller.poll_now(url=two.server.url)
+        outbound.poller.poll_now(url=two.server.url)
         await until(lambda: ids(broker) == ["1", "2", "3"])
         await broker.change(
             lambda t: t.put_source(TENANT, "feed", kind="rss", url=two.server.url, interval=0.05, dtd=None, paused=True)
@@ -330,12 +330,12 @@ async def test_pings_of_anyone_are_heard_no_more_often_than_polls_may_be(broker:
     settings = quick()
     settings = replace(settings, polls=replace(settings.polls, interval_min=0.3))
     site = Site(rss("1"), validates=False)
-    async with site.server, running(broker, settings) as outward:
+    async with site.server, running(broker, settings) as outbound:
         await register(broker, site.server.url, interval=3_600.0)
         await site.server.count(1)
         began = time.monotonic()
         while time.monotonic() < began + 1.0:
-            assert outward.poller.poll_now(url=site.server.url) == 1
+            assert outbound.poller.poll_now(url=site.server.url) == 1
             await asyncio.sleep(0.01)
         assert 3 <= len(site.server.got) <= 5
 
@@ -370,11 +370,11 @@ async def test_random_feeds_lose_nothing_and_double_nothing(broker: Broker) -> N
 
     settings = quick()
     settings = replace(settings, polls=PollSettings(interval_min=0.01, random=chance))
-    async with Receiver(reply) as server, running(broker, settings) as outward:
+    async with Receiver(reply) as server, running(broker, settings) as outbound:
         await register(broker, server.url, interval=0.01)
 
         def done() -> bool:
-            outward.poller.poll_now(url=server.url)
+            outbound.poller.poll_now(url=server.url)
             return len(everything) >= 60 and len(ids(broker)) >= len(everything)
 
         await until(done, seconds=20)
@@ -386,7 +386,7 @@ async def test_sources_are_polled_as_soon_as_they_are_registered(
 ) -> None:
     monkeypatch.setattr(schedule, "_CHECK_SECONDS", 3_600.0)
     site = Site(rss("1"))
-    async with site.server, running(broker) as outward, client_of(broker, outward) as client:
+    async with site.server, running(broker) as outbound, client_of(broker, outbound) as client:
         body = {"kind": "rss", "url": site.server.url, "interval": 3_600}
         assert (await client.put("/sources/feed", json=body)).status_code == 201
         await until(lambda: ids(broker) == ["1"])

@@ -318,7 +318,7 @@ async def test_concurrency_is_bounded_in_all(broker: Broker) -> None:
     async with (
         Receiver(lambda got: Reply(delay=0.02)) as one,
         Receiver(lambda got: Reply(delay=0.02)) as two,
-        running(broker, quick(hosts=hosts)) as outward,
+        running(broker, quick(hosts=hosts)) as outbound,
     ):
         for number in range(15):
             await subscribe(broker, f"k{number}", [one, two][number % 2].url)
@@ -333,19 +333,19 @@ async def test_concurrency_is_bounded_in_all(broker: Broker) -> None:
         await until(watch)
         assert most <= 3
         assert one.active_most <= 2
-        await until(lambda: outward.pusher.busy_queues == 0)
+        await until(lambda: outbound.pusher.busy_queues == 0)
 
 
 async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Broker) -> None:
     hosts = HostLimits(
         concurrency_per_host=4, breaker_failures=4, breaker=Backoff(first=1.0, longest=1.0, random=random.Random(3))
     )
-    async with Receiver(answers(500)) as receiver, running(broker, quick(attempts=1_000, hosts=hosts)) as outward:
+    async with Receiver(answers(500)) as receiver, running(broker, quick(attempts=1_000, hosts=hosts)) as outbound:
         for number in range(20):
             await subscribe(broker, f"k{number}", receiver.url)
         await publish(broker, "<a/>")
         await receiver.count(4)
-        await until(lambda: outward.pusher.open_hosts() == [receiver.url])
+        await until(lambda: outbound.pusher.open_hosts() == [receiver.url])
         await asyncio.sleep(0.2)
         before = len(receiver.got)
         assert before <= 8, "those that were under way when it opened"
@@ -356,7 +356,7 @@ async def test_the_breaker_opens_probes_with_one_request_and_closes(broker: Brok
         assert len(receiver.got) == before + 1, "one probes alone"
         receiver.reply = answers(200)
         await receiver.wait(lambda got: len({g.headers["twigcast-key"] for g in got[before + 1 :]}) == 20)
-        assert outward.pusher.open_hosts() == []
+        assert outbound.pusher.open_hosts() == []
         assert letters(broker) == []
 
 
@@ -369,16 +369,16 @@ async def test_what_is_too_old_is_given_up_whatever_the_attempts(broker: Broker)
 
 
 async def test_idle_subscriptions_cost_a_table_entry_and_no_task(broker: Broker) -> None:
-    async with Receiver() as receiver, running(broker) as outward:
+    async with Receiver() as receiver, running(broker) as outbound:
         for number in range(300):
             await subscribe(broker, f"k{number}", receiver.url, f"/never{number}")
-        await until(lambda: outward.pusher.busy_queues == 0)
+        await until(lambda: outbound.pusher.busy_queues == 0)
         tasks = len(asyncio.all_tasks())
         await subscribe(broker, "one", receiver.url, "/a")
         await publish(broker, "<a/>")
         await receiver.count(1)
         assert len(asyncio.all_tasks()) <= tasks + 5
-        await until(lambda: outward.pusher.busy_queues == 0)
+        await until(lambda: outbound.pusher.busy_queues == 0)
 
 
 @both_stores
@@ -437,13 +437,13 @@ async def test_results_of_xquery_are_pushed_in_order(broker: Broker) -> None:
 
 
 async def test_many_new_subscriptions_cost_no_look_into_each_lane(broker: Broker) -> None:
-    async with Receiver() as receiver, running(broker) as outward:
+    async with Receiver() as receiver, running(broker) as outbound:
         new = [
             NewSubscription(1, f"k{number}", f"/a{number}", delivery=DeliverySettings("webhook", receiver.url))
             for number in range(2_000)
         ]
         await broker.subscribe(new)
-        assert outward.pusher.busy_queues == 0
+        assert outbound.pusher.busy_queues == 0
         await publish(broker, "<a1999/>")
         await receiver.count(1)
         # Pulled first, then pushed: what was pending is found.

@@ -88,7 +88,7 @@ async def scene(
     broker: Broker, settings: OutboundSettings | None = None, query: str = "//a", callback: Callback | None = None
 ) -> AsyncIterator[Scene]:
     callback = callback or Callback()
-    async with callback.server, running(broker, settings) as outward, client_of(broker, outward) as client:
+    async with callback.server, running(broker, settings) as outbound, client_of(broker, outbound) as client:
         if broker.store.subscription(TENANT, "news") is None:
             await subscribe(broker, "news", None, query)
         yield Scene(broker, client, callback, await feed_url(client, "news"))
@@ -101,7 +101,7 @@ async def test_a_request_that_was_accepted_is_verified_after_a_restart(open_brok
     answer = callback.server.reply
     callback.server.reply = lambda _: Reply(HANG)
     async with callback.server:
-        async with running(broker) as outward, client_of(broker, outward) as client:
+        async with running(broker) as outbound, client_of(broker, outbound) as client:
             await subscribe(broker, "news", None)
             s = Scene(broker, client, callback, await feed_url(client, "news"))
             assert (await s.ask("subscribe", secret="s3cret", lease_seconds="3600")).status_code == 202

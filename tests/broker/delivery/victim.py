@@ -32,8 +32,8 @@ async def main(address: str, url: str, messages: int) -> None:
     broker = Broker(await reopened(address))
     await broker.start()
     settings = quick(attempts=1_000_000)
-    outward = OutboundServices(broker, replace(settings, push=replace(settings.push, seconds_max=1e9)))
-    await outward.start()
+    outbound = OutboundServices(broker, replace(settings, push=replace(settings.push, seconds_max=1e9)))
+    await outbound.start()
     if broker.store.subscription(TENANT, "k") is None:
         await subscribe(broker, "k", url)
     for number in range(messages):

@@ -8,12 +8,13 @@
 
 use std::rc::Rc;
 
-use super::condition::{StaticValue, necessary_paths, value_without_nodes};
+use super::condition::necessary_paths;
 use super::formula::{Formula, PathPattern, PatternStep};
 use super::operand::{Relation, ValueTest};
 use super::path::on_some_element;
 use super::residual::{ChainStep, Condition, Residuals, all, condition_of};
 use super::{Access, Action, Frequencies, LinearStep, Route, is_double_slash};
+use crate::analysis;
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
 /// What a condition costs that no index narrows down, against one that each message satisfies.
@@ -101,13 +102,11 @@ impl<'f> Covers<'f> {
     /// Adds the accesses of an expression that is no path: a value of the document, looked up at the root element, or else
     /// any path without which it is false.
     fn add_other(&mut self, expr: &Expr) {
-        if value_without_nodes(expr).is_some_and(|value| !value.boolean()) && self.add_value(expr) {
+        if analysis::truth_without_nodes(expr) == Some(false) && self.add_value(expr) {
             return;
         }
         let Some(paths) = necessary_paths(expr) else {
-            if value_without_nodes(expr) != Some(StaticValue::Boolean(false)) {
-                self.routes.push(Route { path: Vec::new(), action: Action::Always });
-            }
+            self.routes.push(Route { path: Vec::new(), action: Action::Always });
             return;
         };
         let whole = Rc::new(Condition::AtDocument(Rc::new(Condition::Expr(expr.clone()))));

@@ -28,21 +28,13 @@ mod value_condition;
 use std::rc::Rc;
 
 use self::cover::Covers;
-use crate::query::ast::{Axis, Expr, Function, NameTest, Step};
+use crate::query::ast::{Axis, Expr, Function, Step};
 
+pub use crate::query::ast::LinearStep;
 pub use description::cover;
 pub use operand::{NumberRange, Operand, Relation, ValueTest, ordered};
 pub use residual::Condition;
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
-
-/// One step of a route's linear path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinearStep {
-    /// `//` in front of the test rather than `/`.
-    pub descendant: bool,
-    /// The name test.
-    pub test: NameTest,
-}
 
 /// A linear path for the automaton and what to do where it accepts.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! The trunk of a location path, and routes that need no verification.
 
-use super::condition::{is_positional, is_structural};
+use super::condition::is_structural;
 use super::trigger::{self, TriggerChoice};
 use super::{Action, LinearStep, Route, is_double_slash};
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::position::is_positional;
 
 /// The leading element steps of a path, with all that the path says of each of them. What comes after (an attribute, a
 /// text node, another axis) has become a condition on the last step, which is the same for the question of existence.

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, ApiContext, Operator, PathName, QueryName, Shared
-from twigcast.broker.api.models import (
+from twigcast.broker.api.models.administration import (
     LimitsIn,
     NewTokenOut,
     StatisticsOut,
@@ -72,7 +72,7 @@ async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTo
 async def list_tokens(
     principal: Admin,
     shared: Shared,
-    tenant: Annotated[QueryName | None, Query(description="For operators; by default your own.")] = None,
+    tenant: Annotated[QueryName | None, Query(description="The tenant, for operators; by default your own.")] = None,
 ) -> TokensOut:
     """Returns the tokens of a tenant, without their secrets."""
     result = await _tenant(shared, principal, tenant)
@@ -91,7 +91,7 @@ async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
             if principal.is_operator and tenant.id == principal.tenant_id:
                 _refuse_the_last(list(tokens.values()), token)
             await shared.broker.change(lambda transaction: transaction.delete_token(token))
-            shared.gate.forget_token(token)
+            shared.authenticator.forget_token(token)
             shared.streams.end_of(token)
             return
     raise NotFound(f"there is no token with the number {token}")
@@ -123,7 +123,7 @@ async def set_limits(name: PathName, body: LimitsIn, principal: Operator, shared
     tenant = await _tenant(shared, principal, name)
     await shared.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, body.limits))
     await shared.broker.tenants_changed()
-    shared.gate.forget()
+    shared.authenticator.forget()
     return TenantOut(name=tenant.name, limits=body.limits)
 
 

@@ -33,7 +33,7 @@ _SETTLED_SECONDS: Final = 2.0
 """Age from which a time in whole seconds identifies a version: before, the same second may bring more."""
 
 Before = Annotated[int | None, Query(ge=1, le=1 << 62, description="Only entries older than this sequence number.")]
-Limit = Annotated[int, Query(ge=1, le=ENTRIES_MAX, description="Entries of a page, at most.")]
+Limit = Annotated[int, Query(ge=1, le=ENTRIES_MAX, description="The largest number of entries in a page.")]
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The feed.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
@@ -61,11 +61,7 @@ def base_url(request: Request, context: ApiContext) -> str:
 
 
 def feed_router(capabilities: Capabilities) -> APIRouter:
-    """Returns the routes of feeds.
-
-    Args:
-        capabilities: Makes and checks their addresses.
-    """
+    """Returns the routes of feeds."""
     router = APIRouter(tags=["feeds"])
 
     @router.get("/subscriptions/{key}/feed", responses=problem_responses(401, 403, 404))

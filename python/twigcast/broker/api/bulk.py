@@ -16,7 +16,7 @@ from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.bodies import ContentType, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
-from twigcast.broker.api.models import SubscriptionIn
+from twigcast.broker.api.models.subscriptions import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
 from twigcast.broker.api.subscriptions import replace as replace_one
 from twigcast.broker.delivery.channel import shown_settings
@@ -53,7 +53,7 @@ async def import_subscriptions(
     request: Request,
     principal: Subscriber,
     shared: Shared,
-    replace: Annotated[bool, Query(description="Whether a subscription that is there is replaced.")] = False,
+    replace: Annotated[bool, Query(description="Whether an existing subscription is replaced.")] = False,
 ) -> Response:
     """Adds many subscriptions. Lines that are refused do not keep the others from being stored.
 

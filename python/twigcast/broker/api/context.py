@@ -38,7 +38,7 @@ class ApiContext:
 
     broker: Broker
     settings: Settings
-    gate: Authenticator
+    authenticator: Authenticator
     urls: UrlPolicy
     rates: Rates = field(default_factory=Rates)
     streams: Streams = field(default_factory=Streams)
@@ -79,7 +79,7 @@ def _requires(scope: Scope) -> Callable[..., Awaitable[Principal]]:
     async def admit(
         request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
     ) -> Principal:
-        principal = await shared.gate.admit(request.headers.get("authorization"))
+        principal = await shared.authenticator.admit(request.headers.get("authorization"))
         principal.require(scope)
         return principal
 
@@ -89,7 +89,7 @@ def _requires(scope: Scope) -> Callable[..., Awaitable[Principal]]:
 async def _any(
     request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Principal:
-    return await shared.gate.admit(request.headers.get("authorization"))
+    return await shared.authenticator.admit(request.headers.get("authorization"))
 
 
 Anyone = Annotated[Principal, Depends(_any)]

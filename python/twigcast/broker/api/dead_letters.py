@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
-from twigcast.broker.api.models import CountOut, DeadLetterOut, DeadLettersIn, DeadLettersOut
+from twigcast.broker.api.models.common import CountOut
+from twigcast.broker.api.models.deliveries import DeadLetterOut, DeadLettersIn, DeadLettersOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.paging import page
 from twigcast.broker.errors import NotFound

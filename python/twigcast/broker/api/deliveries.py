@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import TICKET_SECONDS, Principal
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
-from twigcast.broker.api.models import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
 from twigcast.broker.api.models.common import delivery_id
+from twigcast.broker.api.models.deliveries import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeliveryId, QueuedDelivery
@@ -35,9 +35,9 @@ async def pull(
     wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX, description="Seconds to wait for the first one.")] = 0.0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     visibility: Annotated[
-        float, Query(gt=0, le=86_400, description="Seconds after which they are handed out again, unless done.")
+        float, Query(gt=0, le=86_400, description="Seconds after which they are handed out again, unless acknowledged.")
     ] = VISIBILITY_SECONDS,
-    bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
+    bodies: Annotated[bool, Query(description="Whether to include messages that were not rewritten.")] = True,
 ) -> Response:
     """Pulls deliveries of a subscriber, in order. Those that are processed are to be acknowledged."""
     queue = await queue_of(shared, principal, subscriber)
@@ -71,7 +71,7 @@ async def make_ticket(body: TicketIn, principal: Subscriber, shared: Shared) -> 
     It is part of a URL, so it is valid for a short time only.
     """
     await queue_of(shared, principal, body.subscriber)
-    return TicketOut(ticket=shared.gate.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
+    return TicketOut(ticket=shared.authenticator.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
 
 
 async def _until_gone(request: Request) -> None:

@@ -26,10 +26,10 @@ from twigcast.broker.api.context import (
     check_name,
     context_of,
 )
-from twigcast.broker.api.models import (
+from twigcast.broker.api.models.common import CountOut
+from twigcast.broker.api.models.messages import (
     AcceptedOut,
     BatchOut,
-    CountOut,
     MessageOut,
     MessagesOut,
     RejectedListOut,
@@ -72,7 +72,7 @@ async def publish(request: Request) -> Response:
     """
     # The path with the most load: parameters and headers are read, and responses written, by hand.
     shared = context_of(request)
-    principal = await shared.gate.admit(header(request, b"authorization"))
+    principal = await shared.authenticator.admit(header(request, b"authorization"))
     principal.require(Scope.PUBLISH)
     parameters = _parameters(request)
     source = _name("source", parameters.get("source")) or "default"
@@ -135,7 +135,7 @@ def _name(parameter: str, value: str | None) -> str | None:
     if value is None:
         return None
     if not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise Invalid(f"{parameter}: it is to have between 1 and {NAME_LENGTH_MAX} characters")
+        raise Invalid(f"{parameter}: it must have between 1 and {NAME_LENGTH_MAX} characters")
     try:
         return check_name(value)
     except ValueError as error:
@@ -196,11 +196,11 @@ async def list_messages(
     shared: Shared,
     after: Seq = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
-    newest: Annotated[bool, Query(description="Newest first, before `before`, in place of oldest first.")] = False,
+    newest: Annotated[bool, Query(description="Newest first, before `before`, instead of oldest first.")] = False,
     before: Annotated[int | None, Query(ge=0, le=_SEQ_MAX)] = None,
     source: QueryName | None = None,
     message_id: Annotated[QueryName | None, Query(alias="id", description="Only the message of this id.")] = None,
-    xml: Annotated[bool, Query(description="Whether to give the messages themselves too.")] = False,
+    xml: Annotated[bool, Query(description="Whether to include the messages themselves.")] = False,
 ) -> MessagesOut:
     """Returns messages in the order in which they were accepted."""
     store = shared.broker.store

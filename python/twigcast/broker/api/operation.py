@@ -50,7 +50,7 @@ async def ready(shared: Shared) -> Response:
 async def metrics(request: Request, shared: Shared) -> Response:
     """Returns all metrics in the format of Prometheus, to operators."""
     if not shared.settings.metrics_public:
-        principal = await shared.gate.admit(request.headers.get("authorization"))
+        principal = await shared.authenticator.admit(request.headers.get("authorization"))
         principal.require_operator()
     text = await asyncio.to_thread(generate_latest, shared.registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})

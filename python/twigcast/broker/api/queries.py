@@ -10,7 +10,8 @@ from fastapi import APIRouter
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
-from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut, QueryIn
+from twigcast.broker.api.models.queries import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut
+from twigcast.broker.api.models.subscriptions import QueryIn
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
 from twigcast.broker.errors import NotFound

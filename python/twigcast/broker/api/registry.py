@@ -35,7 +35,7 @@ SourceKey = Annotated[
     Header(
         alias="Twigcast-Source-Key",
         max_length=NAME_LENGTH_MAX,
-        description="The key of a registered source, as its registration has given it.",
+        description="The key of a registered source, from the response to its registration.",
     ),
 ]
 """Parameter type: the key that proves that the sender is a registered source."""
@@ -45,7 +45,7 @@ SourceKey = Annotated[
 async def sources(
     principal: Subscriber,
     shared: Shared,
-    dtd: Annotated[bool, Query(description="Whether to give the schemas themselves too.")] = False,
+    dtd: Annotated[bool, Query(description="Whether to include the schemas.")] = False,
 ) -> CatalogueOut:
     """Shows the catalogue: all registered sources, and at which broker each publishes."""
     registering = _registering(shared)

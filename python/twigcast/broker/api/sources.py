@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, ApiContext, PathName, Shared
-from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
+from twigcast.broker.api.models.administration import SourceIn, SourceOut, SourcesOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import Source

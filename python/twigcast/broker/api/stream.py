@@ -50,15 +50,13 @@ _HEADERS: Final = [
 
 AckMode = Annotated[
     Literal["explicit", "auto"],
-    Query(description="`auto`: a delivery counts as done as soon as it is handed to the connection."),
+    Query(description="`auto`: a delivery is acknowledged as soon as it is passed to the connection."),
 ]
 After = Annotated[
     str | None,
-    Query(max_length=41, description="Begin after this delivery, and leave open whether earlier ones are done."),
+    Query(max_length=41, description="Begins after this delivery, without acknowledging earlier ones."),
 ]
-Ticket = Annotated[
-    str | None, Query(max_length=100, description="In place of a token: see `POST /deliveries/tickets`.")
-]
+Ticket = Annotated[str | None, Query(max_length=100, description="Instead of a token: see `POST /deliveries/tickets`.")]
 
 
 @router.get(
@@ -84,7 +82,7 @@ async def stream(
     subscriber: QueryName,
     after: After = None,
     ack: AckMode = "explicit",
-    bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
+    bodies: Annotated[bool, Query(description="Whether to include messages that were not rewritten.")] = True,
     ticket: Ticket = None,
 ) -> Response:
     """Streams the deliveries of a subscriber as Server-Sent Events: pending ones, then new ones.
@@ -106,10 +104,10 @@ async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None)
         Unauthorized: Neither is known.
         Forbidden: It may not subscribe.
     """
-    gate = context_of(connection).gate
+    authenticator = context_of(connection).authenticator
     if ticket is not None:
-        return gate.admit_ticket(ticket, subscriber)
-    principal = await gate.admit(connection.headers.get("authorization"))
+        return authenticator.admit_ticket(ticket, subscriber)
+    principal = await authenticator.admit(connection.headers.get("authorization"))
     principal.require(TokenScope.SUBSCRIBE)
     return principal
 

@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from twigcast.answers import Node
-from twigcast.broker.console.markup import MarkupToken, TokenPart, bits, pieces
+from twigcast.broker.console.markup import MarkupToken, TokenPart, parts, tokens
 
 ROWS_MAX: Final = 1_500
 """Rows of one message that are shown."""
@@ -87,7 +87,7 @@ def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) 
     line_starts = [0, *(result.end() for result in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
     rows: list[LayoutRow] = []
     end = 0
-    looked_at = list(takewhile(lambda piece: piece.start < TEXT_CHARACTERS_MAX, pieces(text)))
+    looked_at = list(takewhile(lambda token: token.start < TEXT_CHARACTERS_MAX, tokens(text)))
     for depth, group in islice(_rows(looked_at), rows_max):
         rows.append(_row(depth, bisect_right(line_starts, group[0].start), group, marks))
         end = group[-1].start + len(group[-1].text)
@@ -112,17 +112,17 @@ def _inline(outcome: list[MarkupToken]) -> dict[int, int]:
     """Returns the outermost elements that are left as they are: index of the start tag to index of the end tag."""
     result: dict[int, int] = {}
     open_elements: list[_Element] = []
-    for index, piece in enumerate(outcome):
-        if piece.kind == "end" and open_elements:
+    for index, token in enumerate(outcome):
+        if token.kind == "end" and open_elements:
             element = open_elements.pop()
             if element.mixed or not element.holds:
                 result[element.start] = index
         elif open_elements:
             inside = open_elements[-1]
-            inside.mixed |= piece.kind == "cdata" or (piece.kind == "text" and not piece.text.isspace())
-            inside.holds |= piece.kind not in ("text", "cdata")
-        if piece.kind == "start":
-            open_elements.append(_Element(index, "xml:space" in piece.text and "preserve" in piece.text))
+            inside.mixed |= token.kind == "cdata" or (token.kind == "text" and not token.text.isspace())
+            inside.holds |= token.kind not in ("text", "cdata")
+        if token.kind == "start":
+            open_elements.append(_Element(index, "xml:space" in token.text and "preserve" in token.text))
     return result
 
 
@@ -132,13 +132,13 @@ def _rows(results: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]
     depth = 0
     index = 0
     while index < len(results):
-        piece = results[index]
+        token = results[index]
         last = inline.get(index, index)
-        if piece.kind == "end":
+        if token.kind == "end":
             depth = max(0, depth - 1)
-        if not (piece.kind == "text" and piece.text.isspace()):
+        if not (token.kind == "text" and token.text.isspace()):
             yield depth, results[index : last + 1]
-        if piece.kind == "start" and index not in inline:
+        if token.kind == "start" and index not in inline:
             depth += 1
         index = last + 1
 
@@ -180,15 +180,15 @@ class _Marks:
         """Number of marked nodes."""
         return len(self.nodes)
 
-    def cut(self, bit: TokenPart) -> Iterator[HighlightSpan]:
+    def cut(self, part: TokenPart) -> Iterator[HighlightSpan]:
         """Yields a part of the message, cut where nodes start and end."""
-        at, end = bit.start, bit.start + len(bit.text)
+        at, end = part.start, part.start + len(part.text)
         position = bisect_right(self.bounds, at)
         while at < end:
             until = min(end, self.bounds[position]) if position < len(self.bounds) else end
             depth = self.depths[position - 1] if position else 0
-            text = bit.text[at - bit.start : until - bit.start]
-            yield HighlightSpan(text, bit.kind, depth, self.starts.get(at))
+            text = part.text[at - part.start : until - part.start]
+            yield HighlightSpan(text, part.kind, depth, self.starts.get(at))
             at = until
             position += 1
 
@@ -211,11 +211,11 @@ def _row(depth: int, line: int, group: list[MarkupToken], marks: _Marks) -> Layo
     spans: list[HighlightSpan] = []
     remaining = ROW_CHARACTERS_MAX
     cut = 0
-    for piece in group:
-        for bit in bits(piece):
-            shown = bit if len(bit.text) <= remaining else bit._replace(text=bit.text[: max(remaining, 0)])
+    for token in group:
+        for part in parts(token):
+            shown = part if len(part.text) <= remaining else part._replace(text=part.text[: max(remaining, 0)])
             remaining -= len(shown.text)
-            cut += len(bit.text) - len(shown.text)
+            cut += len(part.text) - len(shown.text)
             for span in marks.cut(shown):
                 spans.extend(visible(span))
     return LayoutRow(min(depth, DEPTH_MAX), line, tuple(spans), cut)

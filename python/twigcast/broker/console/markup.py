@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 Kind = Literal["start", "end", "empty", "text", "cdata", "comment", "pi", "doctype"]
 
-_PIECE: Final = re.compile(
+_TOKEN: Final = re.compile(
     r"(?P<comment><!--.*?-->)"
     r"|(?P<cdata><!\[CDATA\[.*?\]\]>)"
     r"|(?P<pi><\?.*?\?>)"
@@ -52,9 +52,9 @@ class TokenPart(NamedTuple):
     text: str
 
 
-def pieces(text: str) -> Iterator[MarkupToken]:
+def tokens(text: str) -> Iterator[MarkupToken]:
     """Yields the tokens of a message, which together are the message."""
-    for result in _PIECE.finditer(text):
+    for result in _TOKEN.finditer(text):
         kind = result.lastgroup
         if kind == "start" and result.group().endswith("/>"):
             kind = "empty"
@@ -64,31 +64,31 @@ def pieces(text: str) -> Iterator[MarkupToken]:
 _ENTITY: Final = re.compile(r"&[^;\s]*;")
 
 
-def bits(piece: MarkupToken) -> Iterator[TokenPart]:
+def parts(token: MarkupToken) -> Iterator[TokenPart]:
     """Yields the parts of a token, which together are the token."""
-    if piece.kind in ("start", "end", "empty"):
-        yield from _tag_bits(piece)
-    elif piece.kind == "text":
-        yield from _text_bits(piece)
+    if token.kind in ("start", "end", "empty"):
+        yield from _tag_parts(token)
+    elif token.kind == "text":
+        yield from _text_parts(token)
     else:
-        yield TokenPart(piece.kind, piece.start, piece.text)
+        yield TokenPart(token.kind, token.start, token.text)
 
 
-def _tag_bits(piece: MarkupToken) -> Iterator[TokenPart]:
-    for result in _IN_TAG.finditer(piece.text):
+def _tag_parts(token: MarkupToken) -> Iterator[TokenPart]:
+    for result in _IN_TAG.finditer(token.text):
         for kind in ("open", "name", "attribute", "equals", "value", "rest"):
             part = result.group(kind)
             if part:
                 shown = kind if kind in ("name", "attribute", "value") else "punctuation"
-                yield TokenPart(shown, piece.start + result.start(kind), part)
+                yield TokenPart(shown, token.start + result.start(kind), part)
 
 
-def _text_bits(piece: MarkupToken) -> Iterator[TokenPart]:
+def _text_parts(token: MarkupToken) -> Iterator[TokenPart]:
     at = 0
-    for result in _ENTITY.finditer(piece.text):
+    for result in _ENTITY.finditer(token.text):
         if result.start() > at:
-            yield TokenPart("text", piece.start + at, piece.text[at : result.start()])
-        yield TokenPart("entity", piece.start + result.start(), result.group())
+            yield TokenPart("text", token.start + at, token.text[at : result.start()])
+        yield TokenPart("entity", token.start + result.start(), result.group())
         at = result.end()
-    if at < len(piece.text):
-        yield TokenPart("text", piece.start + at, piece.text[at:])
+    if at < len(token.text):
+        yield TokenPart("text", token.start + at, token.text[at:])

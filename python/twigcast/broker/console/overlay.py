@@ -58,18 +58,18 @@ class SourceRow:
     root: str
 
 
-def routes(desk: PageAdmission) -> list[Route]:
+def routes(admission: PageAdmission) -> list[Route]:
     """Returns the routes of this page."""
-    return [desk.route("/overlay", overview, scope=Scope.ADMIN)]
+    return [admission.route("/overlay", overview, scope=Scope.ADMIN)]
 
 
-async def overview(visit: PageRequest) -> Response:
+async def overview(request: PageRequest) -> Response:
     """Shows the overlay as this broker sees it."""
-    visit.principal.require_operator()
-    overlay = overlay_of(visit.context)
+    request.principal.require_operator()
+    overlay = overlay_of(request.context)
     result = OverlayOut.of(await overlay.report())
     dots, lines = drawing(result)
-    return visit.page(
+    return request.page(
         "overlay.html",
         overlay=result,
         dots=dots,
@@ -90,12 +90,12 @@ def _sources(overlay: Overlay) -> list[SourceRow]:
     return rows
 
 
-async def route_of(visit: PageRequest, message: StoredMessage) -> RouteOut | None:
+async def route_of(request: PageRequest, message: StoredMessage) -> RouteOut | None:
     """Returns the route of a message through the overlay; ``None`` without an overlay."""
-    if visit.context.overlay is None:
+    if request.context.overlay is None:
         return None
     try:
-        return RouteOut.of(await visit.context.overlay.route_of(message))
+        return RouteOut.of(await request.context.overlay.route_of(message))
     except StoreUnavailable:
         # The page reports a missing message by itself.
         return None

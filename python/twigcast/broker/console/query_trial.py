@@ -81,17 +81,19 @@ class QueryCheckView:
         return caret(self.error.text, self.error.column) if self.error else ""
 
 
-def check_query(asked: QueryInput, limits: Limits) -> QueryCheckView:
+def check_query(query_input: QueryInput, limits: Limits) -> QueryCheckView:
     """Reads a query, and returns how it would run, or what is wrong with it."""
     most = limits.query_bytes_max
-    if len(asked.query.encode()) > most:
-        return QueryCheckView(None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", asked.query))
+    if len(query_input.query.encode()) > most:
+        return QueryCheckView(
+            None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", query_input.query)
+        )
     try:
-        return QueryCheckView(check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect))
+        return QueryCheckView(check(query_input.query, namespaces=query_input.namespaces, dialect=query_input.dialect))
     except QueryError as error:
         return QueryCheckView(None, error)
     except MissingExtra as error:
-        return QueryCheckView(None, UnsupportedQuery(asked.query, 1, str(error)))
+        return QueryCheckView(None, UnsupportedQuery(query_input.query, 1, str(error)))
 
 
 # Trying on many messages ----------------------------------------------------------------------------------------------
@@ -124,13 +126,13 @@ class QueryTrial:
         return sum(1 for one in self.tried if one.answer == "yes")
 
 
-def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
+def try_on(query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
     """Tries a query on messages, in their order, within bounds of time and size.
 
     Raises:
         QueryError: It is no query.
     """
-    engine = _engine(asked, limits)
+    engine = _engine(query_input, limits)
     until = time.monotonic() + SECONDS_MAX
     remaining = BYTES_MAX
     tried: list[MessageTrial] = []
@@ -142,11 +144,14 @@ def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits)
     return QueryTrial(tried, len(messages) - len(tried))
 
 
-def _engine(asked: QueryInput, limits: Limits) -> SubscriptionSet:
+def _engine(query_input: QueryInput, limits: Limits) -> SubscriptionSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         return SubscriptionSet(
-            [("q", asked.query)], namespaces=asked.namespaces, dialect=asked.dialect, limits=_bounded(limits)
+            [("q", query_input.query)],
+            namespaces=query_input.namespaces,
+            dialect=query_input.dialect,
+            limits=_bounded(limits),
         )
 
 
@@ -193,17 +198,19 @@ class MessageReport:
     """Why a part is missing."""
 
 
-def account(asked: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
+def account(query_input: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
     """Returns everything about a query and one message.
 
     Raises:
         QueryError: It is no query.
         RejectedMessage: The message cannot be processed.
     """
-    engine = _engine(asked, limits)
+    engine = _engine(query_input, limits)
     bounded = _bounded(limits)
     try:
-        outcome = explain(asked.query, xml, namespaces=asked.namespaces, dialect=asked.dialect, limits=bounded)
+        outcome = explain(
+            query_input.query, xml, namespaces=query_input.namespaces, dialect=query_input.dialect, limits=bounded
+        )
         nodes = engine.nodes(xml, "q")
         result = _result(engine, xml) if outcome.matches else None
     except UndecidedSubscription as error:

@@ -45,7 +45,7 @@ class Console:
 class PageRequest:
     """A request of a person who is signed in."""
 
-    request: Request
+    http: Request
     console: Console
     context: ApiContext
     session: SignInSession
@@ -96,12 +96,12 @@ class PageRequest:
 
     def fragment(self, template: str, /, **values: Any) -> str:
         """Returns a template as HTML."""
-        return pages.render(template, {"visit": self, "csrf": self.session.csrf, **values})
+        return pages.render(template, {"request": self, "csrf": self.session.csrf, **values})
 
     def page(self, template: str, /, status: int = 200, **values: Any) -> Response:
         """Returns a template as a response."""
         notice, self.session.notice = self.session.notice, None
-        return pages.html(self.fragment(template, notice=notice, here=self.request.url.path, **values), status)
+        return pages.html(self.fragment(template, notice=notice, here=self.http.url.path, **values), status)
 
     def go(self, address: str, notice: str | None = None) -> Response:
         """Redirects the browser to a page, which first shows a notice."""
@@ -134,11 +134,7 @@ def is_same_origin(request: Request) -> bool:
 
 
 class PageAdmission:
-    """The admission of requests to pages.
-
-    Args:
-        console: The context that all pages share.
-    """
+    """The admission of requests to pages."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -162,19 +158,19 @@ class PageAdmission:
         return Route(address, endpoint, methods=["POST" if change else "GET"], include_in_schema=False)
 
     async def _answer(self, request: Request, handler: Handler, change: bool, scope: Scope | None) -> Response:
-        visit = None
+        page_request = None
         try:
-            visit = await self.admit(request)
-            if visit is None:
+            page_request = await self.admit(request)
+            if page_request is None:
                 return _to_sign_in(request)
-            visit.form = await form_of(request) if change else query_of(request)
+            page_request.form = await form_of(request) if change else query_of(request)
             if change:
-                _check_origin(visit)
+                _check_origin(page_request)
             if scope is not None:
-                visit.principal.require(scope)
-            return await handler(visit)
+                page_request.principal.require(scope)
+            return await handler(page_request)
         except TwigcastError as error:
-            return _failure(request, visit, error)
+            return _failure(request, page_request, error)
 
     async def admit(self, request: Request) -> PageRequest | None:
         """Returns the page request of an HTTP request, if the sender is signed in."""
@@ -183,7 +179,7 @@ class PageAdmission:
             return None
         context = context_of(request)
         try:
-            principal = await context.gate.admit_digest(session.token_digest)
+            principal = await context.authenticator.admit_digest(session.token_digest)
         except Unauthorized:
             self.console.sessions.end(request.cookies.get(cookie_name(request), ""))
             return None
@@ -203,9 +199,9 @@ async def _elsewhere(context: ApiContext, principal: Principal, session: SignInS
     return principal
 
 
-def _check_origin(visit: PageRequest) -> None:
-    supplied = visit.form.text("csrf")
-    if not is_same_origin(visit.request) or not visit.session.permits(supplied):
+def _check_origin(page_request: PageRequest) -> None:
+    supplied = page_request.form.text("csrf")
+    if not is_same_origin(page_request.http) or not page_request.session.permits(supplied):
         raise Forbidden("this form does not come from the console, or is too old; load the page again")
 
 
@@ -218,15 +214,15 @@ def _to_sign_in(request: Request) -> Response:
     return pages.redirect(pages.link("/sign-in", next=target if target not in ("", "/") else None))
 
 
-def _failure(request: Request, visit: PageRequest | None, error: TwigcastError) -> Response:
+def _failure(request: Request, page_request: PageRequest | None, error: TwigcastError) -> Response:
     """Returns a page that describes an error."""
     status = error.status if isinstance(error, BrokerError) else STATUS_OF_USER_ERRORS
     if isinstance(error, InternalError):
         status = 500
     if status >= 500:
         _log.error("%s %s failed: %s", request.method, request.url.path, error)
-    if visit is None:
+    if page_request is None:
         return pages.html(pages.render("refused.html", {"status": status, "reason": str(error)}), status)
     titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 503: "The store does not answer"}
     title = titles.get(status, "That did not work")
-    return visit.page("error.html", status, title=title, reason=str(error), missing=isinstance(error, NotFound))
+    return page_request.page("error.html", status, title=title, reason=str(error), missing=isinstance(error, NotFound))

@@ -37,18 +37,18 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
     Args:
         pushed: Returns the number of deliveries sent through channels.
     """
-    desk = PageAdmission(Console())
+    admission = PageAdmission(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
     for subject in (sign_in, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
-        routes += subject.routes(desk)
+        routes += subject.routes(admission)
 
     # Last, since they match every remaining path.
-    routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), desk.route("/{rest:path}", _missing)]
+    routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), admission.route("/{rest:path}", _missing)]
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context: ApiContext = app.state.context
-        task = asyncio.create_task(desk.console.activity.follow(lambda: _reading(context, pushed())))
+        task = asyncio.create_task(admission.console.activity.follow(lambda: _reading(context, pushed())))
         try:
             yield
         finally:
@@ -80,8 +80,8 @@ async def _to_first_page(_: Request) -> Response:
     return pages.redirect("/")
 
 
-async def _missing(visit: PageRequest) -> Response:
-    raise NotFound(f"there is no page {visit.request.url.path[:100]!r}")
+async def _missing(request: PageRequest) -> Response:
+    raise NotFound(f"there is no page {request.http.url.path[:100]!r}")
 
 
 async def _static(request: Request) -> Response:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twigcast.broker.api.models import SourceIn
+from twigcast.broker.api.models.administration import SourceIn
 from twigcast.broker.api.sources import put_source
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import FormFields, invalid
@@ -32,28 +32,28 @@ KINDS: Final = {"rss": "RSS feed", "atom": "Atom feed", "http-folder": "Folder o
 """The kinds of source that are polled."""
 
 
-def routes(desk: PageAdmission) -> list[Route]:
+def routes(admission: PageAdmission) -> list[Route]:
     """Returns the routes of these pages."""
     return [
-        desk.route("/sources", listing),
-        desk.route("/sources/add", add, change=True, scope=Scope.ADMIN),
-        desk.route("/sources/pause", pause, change=True, scope=Scope.ADMIN),
-        desk.route("/sources/resume", resume, change=True, scope=Scope.ADMIN),
-        desk.route("/sources/delete", delete, change=True, scope=Scope.ADMIN),
+        admission.route("/sources", listing),
+        admission.route("/sources/add", add, change=True, scope=Scope.ADMIN),
+        admission.route("/sources/pause", pause, change=True, scope=Scope.ADMIN),
+        admission.route("/sources/resume", resume, change=True, scope=Scope.ADMIN),
+        admission.route("/sources/delete", delete, change=True, scope=Scope.ADMIN),
     ]
 
 
-async def listing(visit: PageRequest) -> Response:
+async def listing(request: PageRequest) -> Response:
     """Shows all sources of the tenant."""
-    return await _page(visit, FormFields({}))
+    return await _page(request, FormFields({}))
 
 
-async def _page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
-    results = await visit.read(visit.store.sources, visit.tenant_id)
-    latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LOOKED_AT)
+async def _page(request: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
+    results = await request.read(request.store.sources, request.tenant_id)
+    latest = await request.read(request.store.message_summaries, request.tenant_id, limit=LOOKED_AT)
     rates = lately(latest, time.time())
     existing = {source.name for source in results}
-    return visit.page(
+    return request.page(
         "sources.html",
         200 if error is None else 422,
         sources=results,
@@ -81,20 +81,20 @@ def lately(latest: Sequence[MessageSummary], now: float) -> dict[str, float]:
     return {source: count * 60 / span for source, count in counts.items()}
 
 
-async def add(visit: PageRequest) -> Response:
+async def add(request: PageRequest) -> Response:
     """Registers a source that is polled."""
-    form = visit.form
+    form = request.form
     name = form.line("name")
     try:
         if not name or len(name) > 512:
             raise Invalid("a name of up to 512 characters is needed")
-        if await visit.read(visit.store.source, visit.tenant_id, name) is not None:
+        if await request.read(request.store.source, request.tenant_id, name) is not None:
             raise Conflict(f"there is a source {name!r} already")
         body = _body(form)
-        await put_source(name, body, visit.principal, visit.context, Response())
+        await put_source(name, body, request.principal, request.context, Response())
     except TwigcastError as error:
-        return await _page(visit, form, error)
-    return visit.go(pages.link("/sources"), f"{name} is registered; it is polled within the next seconds.")
+        return await _page(request, form, error)
+    return request.go(pages.link("/sources"), f"{name} is registered; it is polled within the next seconds.")
 
 
 def _body(form: FormFields) -> SourceIn:
@@ -111,29 +111,29 @@ def _body(form: FormFields) -> SourceIn:
         raise invalid(error) from None
 
 
-async def _find(visit: PageRequest) -> Source:
-    name = visit.form.text("name")
-    result = await visit.read(visit.store.source, visit.tenant_id, name)
+async def _find(request: PageRequest) -> Source:
+    name = request.form.text("name")
+    result = await request.read(request.store.source, request.tenant_id, name)
     if result is None:
         raise NotFound(f"there is no source {name[:100]!r}")
     return result
 
 
-async def pause(visit: PageRequest) -> Response:
+async def pause(request: PageRequest) -> Response:
     """Stops polling a source."""
-    result = await _set_paused(visit, paused=True)
-    return visit.go(pages.link("/sources"), f"{result.name} is paused.")
+    result = await _set_paused(request, paused=True)
+    return request.go(pages.link("/sources"), f"{result.name} is paused.")
 
 
-async def resume(visit: PageRequest) -> Response:
+async def resume(request: PageRequest) -> Response:
     """Resumes polling a source."""
-    result = await _set_paused(visit, paused=False)
-    return visit.go(pages.link("/sources"), f"{result.name} is polled again.")
+    result = await _set_paused(request, paused=False)
+    return request.go(pages.link("/sources"), f"{result.name} is polled again.")
 
 
-async def _set_paused(visit: PageRequest, *, paused: bool) -> Source:
-    result = replace(await _find(visit), paused=paused)
-    return await visit.context.broker.change(
+async def _set_paused(request: PageRequest, *, paused: bool) -> Source:
+    result = replace(await _find(request), paused=paused)
+    return await request.context.broker.change(
         lambda transaction: transaction.put_source(
             result.tenant_id,
             result.name,
@@ -146,8 +146,8 @@ async def _set_paused(visit: PageRequest, *, paused: bool) -> Source:
     )
 
 
-async def delete(visit: PageRequest) -> Response:
+async def delete(request: PageRequest) -> Response:
     """Deletes a source."""
-    result = await _find(visit)
-    await visit.context.broker.change(lambda transaction: transaction.delete_source(result.id))
-    return visit.go(pages.link("/sources"), f"{result.name} is deleted; its messages stay.")
+    result = await _find(request)
+    await request.context.broker.change(lambda transaction: transaction.delete_source(result.id))
+    return request.go(pages.link("/sources"), f"{result.name} is deleted; its messages stay.")

@@ -34,11 +34,11 @@ class WebhookSettings(ChannelSettings):
     """The settings of a webhook."""
 
     kind: Literal["webhook"]
-    url: Url = Field(title="Address of the webhook", description="Of the webhook.")
+    url: Url = Field(title="Address of the webhook", description="The address of the webhook.")
     secret: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None,
         title="Secret for signatures",
-        description="What posts are signed with. It is never shown again.",
+        description="The key of the signatures of requests. It is never shown again.",
     )
 
 
@@ -56,12 +56,7 @@ def verify(secret: str, timestamp: str, body: bytes, signature: str, *, toleranc
 
 
 class WebhookChannel:
-    """The channel that posts each delivery to the address of its subscription.
-
-    Args:
-        client: Sends the requests.
-        clock: Returns seconds since the epoch.
-    """
+    """The channel that posts each delivery to the address of its subscription."""
 
     group_max = 1
 

@@ -54,13 +54,7 @@ _ANSWER_BYTES_MAX: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class LeaseBounds:
-    """The bounds of the lease of a subscription, in seconds.
-
-    Args:
-        shortest: Least lease.
-        longest: Longest lease.
-        default: Lease without a request.
-    """
+    """The bounds of the lease of a subscription, in seconds."""
 
     shortest: float = 60.0
     longest: float = 30 * 86_400.0
@@ -76,7 +70,7 @@ class WebSubHub:
 
     Args:
         broker: The broker with the subscriptions.
-        outgoing: Makes the requests to callbacks.
+        http_client: Makes the requests to callbacks.
         capabilities: Checks topics.
         leases: Bounds of leases.
         publish: Called with the URL of a polled source that is said to have news.
@@ -85,13 +79,13 @@ class WebSubHub:
     def __init__(
         self,
         broker: Broker,
-        outgoing: HttpClient,
+        http_client: HttpClient,
         capabilities: Capabilities,
         leases: LeaseBounds | None = None,
         publish: Callable[[str], None] | None = None,
     ) -> None:
         self._broker = broker
-        self._outgoing = outgoing
+        self._http_client = http_client
         self._capabilities = capabilities
         self._leases = leases or LeaseBounds()
         self._publish = publish
@@ -209,7 +203,7 @@ class WebSubHub:
         await self._broker.change(lambda transaction: transaction.delete_websub_request(number))
 
     async def _read(self, form: Mapping[str, Sequence[str]], base_url: str) -> Intent:
-        callback = await self._outgoing.policy.check(one(form, "hub.callback"))
+        callback = await self._http_client.policy.check(one(form, "hub.callback"))
         topic = await self._topic(one(form, "hub.topic"), base_url)
         if one(form, "hub.mode") == "unsubscribe":
             return Intent(False, topic, callback, 0.0, None, None)
@@ -282,11 +276,11 @@ class WebSubHub:
 
     async def _ask(self, callback: str, parameters: Mapping[str, str]) -> HttpResponse | None:
         try:
-            return await self._outgoing.request(
+            return await self._http_client.request(
                 "GET", extended(callback, parameters), answer_bytes_max=_ANSWER_BYTES_MAX, cut=True
             )
         except (RequestFailed, UrlRefused) as error:
-            _log.info("a WebSub callback cannot be asked: %s", error)
+            _log.info("a WebSub callback cannot be reached: %s", error)
             return None
 
     async def _subscribe(self, intent: Intent, expires: float) -> None:

@@ -7,6 +7,7 @@ agree again. The results for the event loop are collected here and passed on at 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from asyncio import Future
 from collections.abc import Callable, Sequence
@@ -30,12 +31,9 @@ class PublishedMessage:
     keys: list[str]
 
 
+@dataclass(eq=False)
 class Operation:
-    """An operation of the writing thread.
-
-    Args:
-        future: Receives the result, in the event loop.
-    """
+    """An operation of the writing thread."""
 
     messages = 0
     """Number of messages that it publishes."""
@@ -44,13 +42,13 @@ class Operation:
     commutes = False
     """Whether it may run before the publications and changes of subscriptions of its group."""
 
-    def __init__(self, future: Future[Any]) -> None:
-        self.future = future
-        self.since = time.perf_counter()
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.alone = False
-        """Whether it runs in a commit of its own, after several together have failed."""
+    future: Future[Any] = field(kw_only=True, default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Receives the result, in its event loop."""
+    since: float = field(init=False, default_factory=time.perf_counter)
+    result: Any = field(init=False, default=None)
+    error: BaseException | None = field(init=False, default=None)
+    alone: bool = field(init=False, default=False)
+    """Whether it runs in a commit of its own, after several together have failed."""
 
     def apply(self, group: CommitGroup) -> None:
         """Carries it out. Can be called again after a failed attempt was undone."""

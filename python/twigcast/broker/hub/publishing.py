@@ -7,12 +7,11 @@ and stored together.
 from __future__ import annotations
 
 import uuid
-from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import Any, cast
+from typing import cast
 
 from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
@@ -32,8 +31,8 @@ Name = tuple[int, str, str]
 class Publish(Operation):
     """A publication of messages. Results in an ``Accepted`` or a ``RejectedRecord`` for each."""
 
-    def __init__(self, submissions: Sequence[Submission], future: Future[Any]) -> None:
-        super().__init__(future)
+    def __init__(self, submissions: Sequence[Submission]) -> None:
+        super().__init__()
         self.submissions = submissions
         self.messages = len(submissions)
         self.size = sum(len(s.body) for s in submissions)
@@ -54,12 +53,7 @@ def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
 
 
 class PublishRun:
-    """A run of publishing.
-
-    Args:
-        submissions: Submissions of any tenants and sources.
-        group: Their commit group.
-    """
+    """A run of publishing."""
 
     def __init__(self, submissions: Sequence[Submission], group: CommitGroup) -> None:
         self._submissions = submissions

@@ -15,11 +15,11 @@ from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
+from twigcast.broker.hub.operations import StoreReplay
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
+from twigcast.broker.model import NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
 from twigcast.broker.options import HubOptions, refused_dialect
-from twigcast.broker.store.records import Pause
 from twigcast.broker.store.store import Store
 from twigcast.errors import QueryError
 
@@ -36,21 +36,6 @@ CHUNK_BYTES: Final = 8 << 20
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
 """Time between two checks whether a queue that is half full has been emptied."""
-
-
-class StoreWrite(Protocol):
-    """A function that stores a range of replay in the writing thread."""
-
-    def __call__(
-        self,
-        member: RegisteredSubscription,
-        deliveries: Sequence[NewDelivery],
-        begun_at: int,
-        replay_next: int | None,
-        errors: Sequence[ErrorRecord],
-        pauses: Sequence[Pause] | None = None,
-    ) -> Awaitable[bool]:
-        """Stores the range, and returns whether the subscription and its position were unchanged."""
 
 
 class InThread(Protocol):
@@ -83,7 +68,7 @@ class Replays:
         self,
         store: Store,
         in_thread: InThread,
-        write: StoreWrite,
+        write: Callable[[StoreReplay], Awaitable[bool]],
         evaluations: SaxonExecutor,
         options: HubOptions,
         metrics: Metrics,
@@ -200,7 +185,8 @@ class Replays:
         while True:
             remaining = await self._remaining(subscription)
             chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
-            if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
+            position = matcher.position or 0
+            if not await self._write(StoreReplay(matcher.member, chunk.deliveries, position, chunk.replay_next)):
                 return False
             if chunk.replay_next is None:
                 return True
@@ -223,14 +209,15 @@ class Replays:
             await loop.run_in_executor(thread, follower.step, self._store, remaining)
             if follower.is_report_due:
                 come_to = follower.position
-                if not await self._write(
+                replay = StoreReplay(
                     follower.member,
                     follower.deliveries,
                     follower.stored_at,
                     come_to,
                     follower.errors,
                     follower.pauses,
-                ):
+                )
+                if not await self._write(replay):
                     return
                 follower.was_stored()
 

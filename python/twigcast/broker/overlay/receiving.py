@@ -89,7 +89,7 @@ class StoreReceived(Operation):
         future: Future[Any],
         bodies: Bodies,
     ) -> None:
-        super().__init__(future)
+        super().__init__(future=future)
         self._messages = messages
         self._horizons = horizons
         self._clock = clock

@@ -98,20 +98,13 @@ class _Memory:
 
 
 class Poll:
-    """A poll of one source.
+    """A poll of one source."""
 
-    Args:
-        source: The source, as it is stored.
-        broker: The broker that publishes the messages.
-        outgoing: Makes the requests.
-        limits: The bounds of the poll.
-    """
-
-    def __init__(self, source: Source, broker: Broker, outgoing: HttpClient, limits: PollLimits) -> None:
+    def __init__(self, source: Source, broker: Broker, http_client: HttpClient, limits: PollLimits) -> None:
         self._source = source
         self._url = source.url or ""
         self._broker = broker
-        self._outgoing = outgoing
+        self._http_client = http_client
         self._limits = limits
         self._state: dict[str, Any] = dict(source.state)
         self._memory = _Memory(self._state)
@@ -197,7 +190,7 @@ class Poll:
         """Publishes one file. One that cannot be fetched now is left for a later poll."""
         bytes_max = self._limits.message_bytes_max
         try:
-            answer = await self._outgoing.request("GET", link, answer_bytes_max=bytes_max, redirects=True)
+            answer = await self._http_client.request("GET", link, answer_bytes_max=bytes_max, redirects=True)
             if answer.body.startswith(_GZIP):
                 answer = replace(answer, body=gunzip(answer.body, bytes_max))
         except (RequestFailed, UrlRefused) as error:
@@ -219,7 +212,7 @@ class Poll:
             headers["If-None-Match"] = str(self._state["etag"])
         if self._state.get("last_modified"):
             headers["If-Modified-Since"] = str(self._state["last_modified"])
-        answer = await self._outgoing.request(
+        answer = await self._http_client.request(
             "GET", self._url, headers=headers, answer_bytes_max=self._limits.feed_bytes_max, redirects=True
         )
         if answer.status == 304:

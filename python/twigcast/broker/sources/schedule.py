@@ -62,18 +62,12 @@ class PollCounts:
 
 
 class Poller:
-    """A poller of all sources, for one event loop.
+    """A poller of all sources, for one event loop."""
 
-    Args:
-        broker: The broker that publishes the messages.
-        outgoing: Makes the requests.
-        settings: The settings of polling.
-    """
-
-    def __init__(self, broker: Broker, outgoing: HttpClient, settings: PollSettings | None = None) -> None:
+    def __init__(self, broker: Broker, http_client: HttpClient, settings: PollSettings | None = None) -> None:
         self.counts = PollCounts()
         self._broker = broker
-        self._outgoing = outgoing
+        self._http_client = http_client
         self._settings = settings or PollSettings()
         self._sources: dict[int, Source] = {}
         self._due: list[tuple[float, int]] = []  # a heap; of a source only the entry in _due_at counts
@@ -196,7 +190,7 @@ class Poller:
         stored = await asyncio.to_thread(store.source, source.tenant_id, source.name)
         if stored is None or stored.id != source.id or stored.paused or stored.kind == "push":
             return source.interval  # in case it comes back
-        result = await Poll(stored, self._broker, self._outgoing, self._settings.limits).run()
+        result = await Poll(stored, self._broker, self._http_client, self._settings.limits).run()
         self.counts.polls += 1
         self.counts.published += result.published
         self.counts.failed += result.state["last_error"] is not None

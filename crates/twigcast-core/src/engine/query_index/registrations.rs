@@ -1,4 +1,4 @@
-//! What is registered of queries, and where.
+//! The registrations of queries: their parts, and where they wait.
 
 use rustc_hash::FxHashMap;
 

@@ -22,12 +22,13 @@ class SourceIn(Model):
     """The settings of a source."""
 
     kind: Literal["push", "rss", "atom", "http-folder"] = Field(
-        default="push", description="`push`: it publishes by itself; others are polled."
+        default="push", description="`push`: the source publishes by itself; all others are polled."
     )
-    url: Url | None = Field(default=None, description="What is polled.")
+    url: Url | None = Field(default=None, description="The address that is polled.")
     interval: float = Field(default=300.0, ge=1, le=86_400 * 31, description="Seconds between polls.")
     dtd: Text | None = Field(
-        default=None, description="A DTD that its messages are said to follow, whole. It is kept with the source."
+        default=None,
+        description="The text of a DTD that its messages are said to follow. It is stored with the source.",
     )
     paused: bool = False
 
@@ -74,7 +75,7 @@ class TenantIn(Model):
     """A new tenant."""
 
     name: Name
-    limits: dict[str, int] = Field(default_factory=dict, description="Where they differ from the broker's.")
+    limits: dict[str, int] = Field(default_factory=dict, description="Limits that differ from the broker's.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -114,9 +115,9 @@ class TenantsOut(Model):
 class TokenIn(Model):
     """A requested token."""
 
-    name: Name = Field(description="What it is for.")
+    name: Name = Field(description="Its purpose.")
     scopes: list[Scope] = Field(min_length=1, max_length=3)
-    tenant: Name | None = Field(default=None, description="For operators; by default your own.")
+    tenant: Name | None = Field(default=None, description="The tenant, for operators; by default your own.")
 
 
 class TokenOut(Model):
@@ -136,7 +137,7 @@ class TokenOut(Model):
 class NewTokenOut(TokenOut):
     """A new token."""
 
-    token: str = Field(description="The token itself. It is not kept, and never shown again.")
+    token: str = Field(description="The token itself. It is not stored, and never shown again.")
 
 
 class TokensOut(Model):

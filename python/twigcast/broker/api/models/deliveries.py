@@ -18,9 +18,9 @@ from twigcast.broker.model import (
 class EnvelopeOut(Model):
     """A delivery."""
 
-    id: str = Field(description="For acknowledgement, and to recognise one that comes twice.")
+    id: str = Field(description="The id for acknowledgement, and to recognise a delivery that comes twice.")
     key: str = Field(description="Of the subscription.")
-    redelivered: bool = Field(description="Whether it may have come before.")
+    redelivered: bool = Field(description="Whether it may have been delivered before.")
     rewritten: bool = Field(description="Whether `xml` is the result of a query that rewrites.")
     seq: int
     message: str = Field(description="The id of the message.")
@@ -66,8 +66,8 @@ class TicketIn(Model):
 class TicketOut(Model):
     """A ticket."""
 
-    ticket: str = Field(description="Goes into the query string of a stream: `?subscriber=...&ticket=...`.")
-    seconds: float = Field(description="How long streams can be opened with it.")
+    ticket: str = Field(description="A parameter of the query string of a stream: `?subscriber=...&ticket=...`.")
+    seconds: float = Field(description="The time during which it opens streams.")
 
 
 class DeadLetterOut(Model):

@@ -34,7 +34,7 @@ class QueryIn(Model):
 
     query: Text = Field(description="XPath, or For-Where-Return.", examples=["//alert[severity = 'high']"])
     namespaces: Namespaces = Field(
-        default_factory=dict, description="Prefix to namespace; the empty prefix: of element names without one."
+        default_factory=dict, description="Prefix to namespace; the empty prefix stands for element names without one."
     )
     dialect: BrokerDialect = Field(
         default="xpath",
@@ -47,11 +47,11 @@ class ReplacementIn(QueryIn):
 
     subscriber: Name | None = Field(
         default=None,
-        description="Whose queue its deliveries go to, in one order with others; by default its own, by its key.",
+        description="The owner of the queue that its deliveries join; by default it has its own, under its key.",
     )
     delivery: AnySettings = Field(default_factory=PullSettings)
     from_: Start | None = Field(
-        default=None, alias="from", description="Where in the past it begins; by default with the next message."
+        default=None, alias="from", description="The stored message with which it begins; by default the next message."
     )
 
 
@@ -101,9 +101,10 @@ class SubscriptionOut(Model):
     state: SubscriptionState
     reason: str | None = Field(description="Why the broker suspended it.")
     created: datetime
-    replay: ReplayOut | None = Field(description="Of the past, while it goes on.")
+    replay: ReplayOut | None = Field(description="The progress of a replay, while it runs.")
     pending: int | None = Field(
-        default=None, description="Deliveries that wait for its subscriber; only where one subscription is asked for."
+        default=None,
+        description="Deliveries that wait for its subscriber; only in the response about one subscription.",
     )
     warnings: list[str] = Field(default_factory=list, description="What looks wrong with the query, when it is new.")
 
@@ -151,7 +152,7 @@ class ErrorOut(Model):
     at: datetime
     reason: str
     seq: int | None = Field(description="The message concerned.")
-    count: int = Field(description="How many deliveries it concerns.")
+    count: int = Field(description="The number of deliveries concerned.")
 
     @classmethod
     def of(cls, record: ErrorRecord) -> Self:

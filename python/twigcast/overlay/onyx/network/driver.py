@@ -127,7 +127,7 @@ class Driver:
         if self._listener is not None:
             await self._listener.start()
             self._where = self._where or self._listener.address
-            logger.info("brokers are listened for on %s", self._listener.address)
+            logger.info("listening for brokers on %s", self._listener.address)
         self._tasks = [asyncio.create_task(dialer.run()) for dialer in self._dialers]
         for task in self._tasks:
             task.add_done_callback(_log_failure)

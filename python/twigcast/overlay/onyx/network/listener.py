@@ -63,9 +63,9 @@ class Listener:
             else:
                 port = server.add_secure_port(self.address, self._certificates.for_listening())
         except RuntimeError as error:
-            raise NetworkError(f"brokers cannot be listened for on {self.address}: {error}") from None
+            raise NetworkError(f"cannot listen for brokers on {self.address}: {error}") from None
         if port == 0:
-            raise NetworkError(f"brokers cannot be listened for on {self.address}: it is taken")
+            raise NetworkError(f"cannot listen for brokers on {self.address}: the address is in use")
         await server.start()
         self.port = port
         self._server = server

@@ -12,9 +12,13 @@ import pytest
 
 from twigcast.errors import PipelineError, SourceError
 from twigcast.reading.messages import MessageFile
-from twigcast.spark import direct, run_pipeline
-from twigcast.spark.direct import ReadPlan, RowGroupRange, TaskInput, find_work
-from twigcast.spark.sources import PARTITIONS_WANTED_MAX, ReadOptions, read_messages
+from twigcast.spark import run_pipeline
+from twigcast.spark.sources import open_source, parquet, plan
+from twigcast.spark.sources.files import plan_files
+from twigcast.spark.sources.frames import read_messages
+from twigcast.spark.sources.parquet import ParquetSource, RowGroupRange
+from twigcast.spark.sources.plan import ReadPlan, plan_reader, plan_source, write_plan
+from twigcast.spark.sources.source import TASKS_MAX, TaskInput
 from twigcast.subscriptions import SubscriptionSet
 
 if TYPE_CHECKING:
@@ -41,23 +45,29 @@ def rows_of(batches: Any) -> list[tuple[str, bytes | None, str | None]]:
 
 def read_parts(parts: list[TaskInput]) -> list[tuple[str, bytes | None, str | None]]:
     """What the tasks of a plan read, each from its line of the plan."""
-    return rows_of(batch for part in parts for batch in TaskInput.of_line(part.line()).read(ReadOptions()))
+    source = ParquetSource("anywhere")
+    return rows_of(batch for part in parts for batch in source.read(TaskInput.of_line(part.line())))
+
+
+def ranges(part: TaskInput) -> list[RowGroupRange]:
+    """What a task reads of which files."""
+    return [RowGroupRange(*fields) for fields in part.parts]
 
 
 def parquet_parts(path: Path) -> list[TaskInput]:
     """The plan for a place that tasks can read."""
-    parts = direct._parquet_parts(str(path), 10_000)
+    parts = ParquetSource(str(path)).plan(10_000)
     assert parts is not None
     return parts
 
 
 @pytest.mark.parametrize(("megabytes", "tasks", "expected"), [(1, 6, 8), (60, 6, 10), (60, 60, 8), (10_000, 6, 64)])
 def test_a_task_reads_neither_too_little_nor_too_much(megabytes: int, tasks: int, expected: int) -> None:
-    assert direct._stretch_bytes(megabytes << 20, tasks) == expected << 20
+    assert parquet._task_bytes(megabytes << 20, tasks) == expected << 20
 
 
 def test_all_that_there_is_has_few_enough_tasks() -> None:
-    assert (1 << 50) // direct._stretch_bytes(1 << 50, 6) <= PARTITIONS_WANTED_MAX
+    assert (1 << 50) // parquet._task_bytes(1 << 50, 6) <= TASKS_MAX
 
 
 @pytest.mark.slow
@@ -66,8 +76,8 @@ def test_all_that_there_is_has_few_enough_tasks() -> None:
 def test_every_row_group_is_read_once_however_a_file_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, stretch: int
 ) -> None:
-    monkeypatch.setattr(direct, "STRETCH_BYTES", stretch)
-    monkeypatch.setattr(direct, "PARTITIONS_WANTED_MAX", 10_000)
+    monkeypatch.setattr(parquet, "_TASK_BYTES_MIN", stretch)
+    monkeypatch.setattr(parquet, "TASKS_MAX", 10_000)
     created = bodies(300)
     path = tmp_path / "messages.parquet"
     pq.write_table(pa.table({"message_id": range(300), "xml": created}), path, row_group_size=group)
@@ -77,8 +87,8 @@ def test_every_row_group_is_read_once_however_a_file_is_cut(
 
 
 def test_small_files_go_together_and_large_ones_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct, "STRETCH_BYTES", 20_000)
-    monkeypatch.setattr(direct, "_STRETCHES_MAX", 3)
+    monkeypatch.setattr(parquet, "_TASK_BYTES_MIN", 20_000)
+    monkeypatch.setattr(parquet, "_TASK_FILES_MAX", 3)
     requested = []
     for number, count in enumerate([1, 2, 300, 1, 1, 1, 1, 1]):
         created = bodies(count, number)
@@ -91,9 +101,9 @@ def test_small_files_go_together_and_large_ones_apart(tmp_path: Path, monkeypatc
     (tmp_path / ".hidden.parquet").write_bytes(b"no Parquet at all")
     parts = parquet_parts(tmp_path)
     assert read_parts(parts) == requested
-    assert max(len(part.stretches) for part in parts) == 3
-    assert len({stretch.path for part in parts for stretch in part.stretches}) == 8
-    assert len([part for part in parts if str(tmp_path / "2.parquet") in {s.path for s in part.stretches}]) > 3
+    assert max(len(ranges(part)) for part in parts) == 3
+    assert len({one.path for part in parts for one in ranges(part)}) == 8
+    assert len([part for part in parts if str(tmp_path / "2.parquet") in {one.path for one in ranges(part)}]) > 3
 
 
 @pytest.mark.parametrize("ids", [pa.string(), pa.large_string(), pa.int32(), pa.uint64()])
@@ -129,7 +139,7 @@ def test_types_of_columns(
 )
 def test_other_columns_are_left_to_spark(tmp_path: Path, columns: dict[str, Any]) -> None:
     pq.write_table(pa.table(columns), tmp_path / "one.parquet")
-    assert direct._parquet_parts(str(tmp_path / "one.parquet"), 6) is None
+    assert ParquetSource(str(tmp_path / "one.parquet")).plan(6) is None
 
 
 def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) -> None:
@@ -141,26 +151,26 @@ def test_places_that_are_left_to_spark(spark: "SparkSession", tmp_path: Path) ->
     (tmp_path / "among" / "README").write_text("what this is")
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and nothing else")
     for name in ("nested", "among", "damaged.parquet", "nothing.parquet"):
-        assert direct._parquet_parts(str(tmp_path / name), 6) is None
-    assert direct._parquet_parts(f"file://{tmp_path}/among/x.parquet", 6) is None
-    work = find_work(spark, f"file://{tmp_path}/among/x.parquet", ReadOptions(), tmp_path)
+        assert ParquetSource(str(tmp_path / name)).plan(6) is None
+    source = open_source(f"file://{tmp_path}/among/x.parquet")
+    assert source.plan(6) is None
+    work = plan_source(spark, source, tmp_path)
     assert work.rows.columns == ["message_id", "xml"]
 
 
 def test_a_plan_survives_being_written(tmp_path: Path) -> None:
     odd = 'caf\udce9\n"x".xml'  # a name that is no text
-    part = TaskInput(
-        sources=(MessageFile(f"/in/{odd}", "file", odd, 3), MessageFile("/in/b.zip", "zip", "b/", 0, alone=True))
-    )
+    files = [MessageFile(f"/in/{odd}", "file", odd, 3), MessageFile("/in/b.zip", "zip", "b/", 0, alone=True)]
+    [part] = plan_files(files)
+    assert [MessageFile(*fields) for fields in TaskInput.of_line(part.line()).parts] == files
+    part = TaskInput(((f"/in/{odd}", 0, 7), ("/in/b", 1 << 40, 1 << 41)))
     assert TaskInput.of_line(part.line()) == part
-    part = TaskInput(stretches=(RowGroupRange(f"/in/{odd}", 0, 7), RowGroupRange("/in/b", 1 << 40, 1 << 41)))
-    assert TaskInput.of_line(part.line()) == part
-    positions = direct._write_plan(tmp_path / "plan", [part] * 3)
+    positions = write_plan(str(tmp_path / "plan"), [part] * 3)
     assert positions == [0, len(part.line()), 2 * len(part.line())]
 
 
 def test_a_task_that_does_not_see_the_plan_says_so(tmp_path: Path) -> None:
-    read = direct._part_reading([0], str(tmp_path / "nowhere"), ReadOptions())
+    read = plan_reader(ParquetSource("x"), str(tmp_path / "nowhere"), [0])
     with pytest.raises(SourceError, match="must share the output folder"):
         list(read(iter([pa.RecordBatch.from_pydict({"id": [0]})])))
 
@@ -181,19 +191,19 @@ def outcome(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
 def test_the_pipeline_is_the_same_whoever_reads(
     spark: "SparkSession", tmp_path: Path, population: SubscriptionSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(direct, "STRETCH_BYTES", 5_000)
-    monkeypatch.setattr(direct, "_TASKS_PER_CORE", 10_000)
+    monkeypatch.setattr(parquet, "_TASK_BYTES_MIN", 5_000)
+    monkeypatch.setattr(plan, "_TASKS_PER_CORE", 10_000)
     path = tmp_path / "messages.parquet"
     created = [*bodies(600), b"<broken", None]
     pq.write_table(pa.table({"message_id": range(602), "xml": created}), path, row_group_size=50)
     supplied: list[ReadPlan] = []
-    find = direct.find_work
+    original = plan.plan_source
 
     def remember(*arguments: Any) -> ReadPlan:
-        supplied.append(find(*arguments))
+        supplied.append(original(*arguments))
         return supplied[-1]
 
-    monkeypatch.setattr("twigcast.spark.pipeline.find_work", remember)
+    monkeypatch.setattr("twigcast.spark.pipeline.plan_source", remember)
     by_tasks = run_pipeline(path, population, tmp_path / "tasks", spark=spark)
     [work] = supplied
     assert work.rows.columns == ["id"]

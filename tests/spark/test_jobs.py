@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from twigcast.spark import parts
-from twigcast.spark.parts import gathered, message_bytes
+from twigcast.spark import jobs
+from twigcast.spark.jobs import join_batches, message_bytes
 
 SEED = 5
 
@@ -35,10 +35,10 @@ def random_batches(chance: random.Random) -> list[pa.RecordBatch]:
 @pytest.mark.parametrize("seed", range(SEED, SEED + 20))
 def test_the_same_messages_within_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rows_max, bytes_max = 300, 100_000
-    monkeypatch.setattr(parts, "_GATHERED_ROWS_MAX", rows_max)
-    monkeypatch.setattr(parts, "_GATHERED_BYTES_MAX", bytes_max)
+    monkeypatch.setattr(jobs, "_JOINED_ROWS_MAX", rows_max)
+    monkeypatch.setattr(jobs, "_JOINED_BYTES_MAX", bytes_max)
     before = random_batches(random.Random(seed))
-    after = list(gathered(iter(before)))
+    after = list(join_batches(iter(before)))
     assert [row for one in after for row in one.to_pylist()] == [row for one in before for row in one.to_pylist()]
     assert sum(message_bytes(one.column("xml")) for one in after) == sum(
         message_bytes(one.column("xml")) for one in before
@@ -52,10 +52,10 @@ def test_the_same_messages_within_bounds(monkeypatch: pytest.MonkeyPatch, seed: 
 
 def test_small_batches_are_put_together_and_large_ones_left_alone() -> None:
     small = [batch(range(n, n + 10), 100, pa.binary()) for n in range(0, 1_000, 10)]
-    assert [one.num_rows for one in gathered(iter(small))] == [1_000]
+    assert [one.num_rows for one in join_batches(iter(small))] == [1_000]
     large = [batch(range(3), 2 << 20, pa.binary()) for _ in range(3)]
-    assert [one.num_rows for one in gathered(iter(large))] == [3, 3, 3]
-    assert list(gathered(iter([]))) == []
+    assert [one.num_rows for one in join_batches(iter(large))] == [3, 3, 3]
+    assert list(join_batches(iter([]))) == []
 
 
 def test_batches_are_handed_on_before_all_are_read() -> None:
@@ -66,6 +66,6 @@ def test_batches_are_handed_on_before_all_are_read() -> None:
             taken.append(n)
             yield batch(range(n * 1_000, (n + 1) * 1_000), 10, pa.binary())
 
-    first = next(gathered(source()))
+    first = next(join_batches(source()))
     assert first.num_rows == 1_000
     assert taken == [0, 1]

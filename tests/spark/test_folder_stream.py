@@ -11,9 +11,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from twigcast.errors import PipelineError
-from twigcast.spark.folder_log import FolderLog
-from twigcast.spark.folder_stream import FolderReader
-from twigcast.spark.sources import SourcesPartition
+from twigcast.spark.folder_stream import FolderLog, FolderReader
+from twigcast.spark.sources.frames import TaskPartition
 
 
 def put(folder: Path, *names: str) -> None:
@@ -109,7 +108,7 @@ def read(reader: FolderReader, start: int, end: int) -> list[dict[str, object]]:
     """The rows of a micro-batch."""
     rows = []
     for partition in reader.partitions({"entries": start}, {"entries": end}):
-        assert isinstance(partition, SourcesPartition)
+        assert isinstance(partition, TaskPartition)
         for batch in reader.read(partition):
             rows += batch.to_pylist()
     return rows
@@ -169,6 +168,6 @@ def test_copies_for_tasks_leave_the_log_alone(folder: Path, reader_of: MakeReade
     reader = reader_of()
     reader.latestOffset({"entries": 0}, ReadAllAvailable())
     (partition,) = reader.partitions({"entries": 0}, {"entries": 1})
-    assert isinstance(partition, SourcesPartition)
+    assert isinstance(partition, TaskPartition)
     copy = pickle.loads(pickle.dumps(reader))
     assert sum(batch.num_rows for batch in copy.read(partition)) == 1

@@ -13,10 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import SourceError
+from twigcast.limits import Limits
 from twigcast.reading.messages import Message, MessageFile
 from twigcast.reading.messages import read_messages as read_with_library
-from twigcast.spark import sources
-from twigcast.spark.sources import ReadOptions, check_readable, is_parquet, plan_partitions, read_messages
+from twigcast.spark.sources import files, open_source
+from twigcast.spark.sources.files import FileSource, plan_files
+from twigcast.spark.sources.frames import read_messages
+from twigcast.spark.sources.parquet import ParquetSource
+from twigcast.spark.sources.source import ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,8 +52,10 @@ def with_library(path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
     return {item.id: (item.xml, isinstance(item, Message)) for item in read_with_library([path], **options)}
 
 
-def with_spark(spark: "SparkSession", path: Path, **options: Any) -> dict[str, tuple[bytes, bool]]:
-    rows = read_messages(spark, path, ReadOptions(**options)).collect()
+def with_spark(
+    spark: "SparkSession", path: Path, limits: Limits | None = None, **options: Any
+) -> dict[str, tuple[bytes, bool]]:
+    rows = read_messages(spark, path, ReadOptions(**options), limits=limits).collect()
     results = {row.message_id: (bytes(row.xml), row.problem is None) for row in rows}
     assert len(results) == len(rows)
     return results
@@ -85,7 +91,7 @@ def test_records_of_a_large_file(spark: "SparkSession", tmp_path: Path) -> None:
 def test_messages_over_the_limit_are_problems(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "small.xml").write_text("<a/>")
     (tmp_path / "large.xml").write_text(f"<a>{'x' * 2_000}</a>")
-    results = with_spark(spark, tmp_path, message_bytes_max=1_000)
+    results = with_spark(spark, tmp_path, Limits(message_bytes_max=1_000))
     assert {name: good for name, (_, good) in results.items()} == {"small.xml": True, "large.xml": False}
 
 
@@ -121,7 +127,7 @@ def test_where_there_is_nothing(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="No such file"):
         read_messages(spark, tmp_path / "nothing")
     with pytest.raises(SourceError, match="not standard input"):
-        check_readable("-")
+        open_source("-")
     assert read_messages(spark, tmp_path).count() == 0
 
 
@@ -136,9 +142,9 @@ class TestPlan:
 
     def plan(self, sizes: list[int]) -> list[list[int]]:
         results = [MessageFile(f"/f/{number}", "file", str(number), size) for number, size in enumerate(sizes)]
-        partitions = plan_partitions(results)
-        assert [source for partition in partitions for source in partition.sources] == results
-        return [[source.size for source in partition.sources] for partition in partitions]
+        tasks = [[MessageFile(*fields) for fields in task.parts] for task in plan_files(results)]
+        assert [file for task in tasks for file in task] == results
+        return [[file.size for file in task] for task in tasks]
 
     def test_nothing(self) -> None:
         assert self.plan([]) == []
@@ -151,12 +157,15 @@ class TestPlan:
         assert self.plan([mega, 10 * mega, mega, mega]) == [[mega], [10 * mega], [mega, mega]]
 
     def test_much_to_read_makes_larger_tasks(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "PARTITIONS_WANTED_MAX", 10)
+        monkeypatch.setattr(files, "TASKS_MAX", 10)
         assert len(self.plan([3 << 20] * 200)) <= 11
 
 
-def test_is_parquet(tmp_path: Path) -> None:
-    assert is_parquet("s3a://bucket/messages")
-    assert is_parquet("x/messages.parquet")
-    assert not is_parquet("x/messages.zip")
-    assert not is_parquet(str(tmp_path))
+def test_the_registry_tells_files_from_parquet(tmp_path: Path) -> None:
+    (tmp_path / "messages.zip").touch()
+    for path in ("s3a://bucket/messages", "x/messages.parquet"):
+        assert isinstance(open_source(path), ParquetSource)
+    for file_path in (tmp_path / "messages.zip", tmp_path):
+        assert isinstance(open_source(file_path), FileSource)
+    (tmp_path / "part-0.parquet").touch()
+    assert isinstance(open_source(tmp_path), ParquetSource)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from twigcast.errors import MissingJava
-from twigcast.spark.java import check_java
+from twigcast.spark.session import check_java
 
 
 def fake_java(folder: Path, script: str) -> Path:

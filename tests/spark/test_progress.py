@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from twigcast.spark.jobs import cause
-from twigcast.spark.parts import TaskReport
 from twigcast.spark.progress import Progress, TerminalReporter, progress_line
-from twigcast.spark.summary import Summary
+from twigcast.spark.summary import Summary, TaskReport
 
 
 class Screen(io.StringIO):

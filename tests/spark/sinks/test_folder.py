@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from twigcast.errors import OutputError, PipelineError
-from twigcast.spark.output import BatchOutput, StreamOutput
-from twigcast.spark.parts import TaskReport, part_name
 from twigcast.spark.schemas import KINDS, MATCHES
-from twigcast.spark.summary import Summary
+from twigcast.spark.sinks import open_sink
+from twigcast.spark.sinks.folder import FolderSink, staged_path
+from twigcast.spark.summary import Summary, TaskReport
 
 
 class Killed(BaseException):
@@ -24,7 +23,7 @@ class Killed(BaseException):
 
 def staged(staging: Path, partition: int, keys: list[str], attempt: int = 1) -> TaskReport:
     """What a task would have staged, with its report."""
-    path = staging / "matches" / part_name(partition, attempt)
+    path = staged_path(staging, "matches", partition, attempt)
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table({"message_id": ["m"] * len(keys), "key": keys, "nodes": pa.nulls(len(keys), pa.int32())}, MATCHES)
     pq.write_table(table, path)
@@ -36,20 +35,20 @@ def keys_in(output: Path) -> list[str]:
 
 
 def commit_batch(path: Path, keys: list[str]) -> None:
-    with BatchOutput(path) as output:
+    with FolderSink(path, "batch") as output:
         staging = output.new_staging()
         reports = [staged(staging, number, [key]) for number, key in enumerate(keys)]
-        output.commit(staging, reports, Summary().plus(reports, 1.0, 5, 0))
+        output.replace(staging, reports, Summary().plus(reports, 1.0, 5, 0))
 
 
 def commit_stream(path: Path, batch: int, keys: list[str], stream: str = "s") -> None:
-    with StreamOutput(path) as output:
+    with FolderSink(path, "stream") as output:
         output.check_stream(stream)
         if output.is_committed(batch):
             return
         staging = output.new_staging()
         reports = [staged(staging, number, [key]) for number, key in enumerate(keys)]
-        output.commit(batch, staging, reports, output.totals().plus(reports, 1.0, 5, 0), stream)
+        output.append(batch, stream, staging, reports, output.totals().plus(reports, 1.0, 5, 0))
 
 
 def test_a_batch_leaves_three_tables_and_a_summary(tmp_path: Path) -> None:
@@ -75,11 +74,11 @@ def test_a_batch_replaces_what_an_earlier_one_left(tmp_path: Path) -> None:
 
 
 def test_only_reported_attempts_are_committed(tmp_path: Path) -> None:
-    with BatchOutput(tmp_path) as output:
+    with FolderSink(tmp_path, "batch") as output:
         staging = output.new_staging()
         staged(staging, 0, ["of an attempt that failed"], attempt=1)
         report = staged(staging, 0, ["good"], attempt=2)
-        output.commit(staging, [report], Summary())
+        output.replace(staging, [report], Summary())
     assert keys_in(tmp_path) == ["good"]
     assert not (tmp_path / "_staging").exists()
 
@@ -124,7 +123,7 @@ def test_a_stream_adds_up(tmp_path: Path) -> None:
     commit_stream(tmp_path, 0, ["a", "b"])
     commit_stream(tmp_path, 1, ["c"])
     assert keys_in(tmp_path) == ["a", "b", "c"]
-    with StreamOutput(tmp_path) as output:
+    with FolderSink(tmp_path, "stream") as output:
         assert output.totals().messages == 3
     assert json.loads((tmp_path / "summary.json").read_text())["matches"] == 3
 
@@ -148,19 +147,19 @@ def test_a_stream_killed_at_any_step_of_a_commit(
     # Spark runs the micro-batch again, perhaps with other subscriptions by now; it must land once, and as a whole.
     commit_stream(tmp_path, 1, ["B", "C", "D"])
     assert keys_in(tmp_path) in (["a", "b", "c", "d"], ["B", "C", "D", "a"])
-    with StreamOutput(tmp_path) as output:
+    with FolderSink(tmp_path, "stream") as output:
         assert output.totals().matches == 4
     assert json.loads((tmp_path / "summary.json").read_text())["matches"] == 4
 
 
 def test_a_stream_can_be_read_before_its_first_micro_batch(tmp_path: Path) -> None:
-    with StreamOutput(tmp_path):
+    with FolderSink(tmp_path, "stream"):
         for kind, schema in KINDS.items():
             assert pq.read_table(tmp_path / kind).schema.equals(schema)
 
 
 def test_old_commit_records_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twigcast.spark.output._COMMITS_KEPT", 3)
+    monkeypatch.setattr("twigcast.spark.sinks.folder._COMMITS_KEPT", 3)
     for number in range(10):
         commit_stream(tmp_path, number, [str(number)])
     assert len(list((tmp_path / "_commits").iterdir())) == 3
@@ -177,23 +176,23 @@ def test_another_stream_is_kept_out(tmp_path: Path) -> None:
 def test_batch_and_stream_do_not_mix(tmp_path: Path) -> None:
     commit_batch(tmp_path / "batch", ["a"])
     with pytest.raises(OutputError, match="batch pipeline"):
-        StreamOutput(tmp_path / "batch")
+        FolderSink(tmp_path / "batch", "stream")
     commit_stream(tmp_path / "stream", 0, ["a"])
     with pytest.raises(OutputError, match="stream pipeline"):
-        BatchOutput(tmp_path / "stream")
+        FolderSink(tmp_path / "stream", "batch")
 
 
 def test_other_peoples_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.doc").write_text("years of work")
     with pytest.raises(OutputError, match="not empty"):
-        BatchOutput(tmp_path)
+        FolderSink(tmp_path, "batch")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.doc"]
 
 
 def test_one_pipeline_at_a_time(tmp_path: Path) -> None:
-    with BatchOutput(tmp_path), pytest.raises(OutputError, match="another pipeline"):
-        BatchOutput(tmp_path)
-    with BatchOutput(tmp_path):
+    with FolderSink(tmp_path, "batch"), pytest.raises(OutputError, match="another pipeline"):
+        FolderSink(tmp_path, "batch")
+    with FolderSink(tmp_path, "batch"):
         pass
 
 
@@ -201,9 +200,9 @@ def test_where_no_folder_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/none/such")):
         with pytest.raises(OutputError):
-            BatchOutput(path)
+            FolderSink(path, "batch")
     with pytest.raises(OutputError, match="executors"):
-        BatchOutput("s3a://bucket/output")
+        open_sink("s3a://bucket/output", "batch")
 
 
 def test_a_marker_cut_off_by_a_kill(tmp_path: Path) -> None:
@@ -214,14 +213,18 @@ def test_a_marker_cut_off_by_a_kill(tmp_path: Path) -> None:
 
 
 def test_an_output_that_executors_do_not_share(tmp_path: Path) -> None:
-    for output in (BatchOutput(tmp_path / "batch"), StreamOutput(tmp_path / "stream")):
-        with output:
-            staging = output.new_staging()
-            report = staged(staging, 0, ["written on another machine"])
-            shutil.rmtree(staging / "matches")
-            if isinstance(output, BatchOutput):
-                commit = partial(output.commit, staging, [report], Summary())
-            else:
-                commit = partial(output.commit, 0, staging, [report], Summary(), "s")
-            with pytest.raises(PipelineError, match="share"):
-                commit()
+    def stage(output: FolderSink) -> tuple[Path, list[TaskReport]]:
+        staging = output.new_staging()
+        reports = [staged(staging, 0, ["written on another machine"])]
+        shutil.rmtree(staging / "matches")
+        return staging, reports
+
+    with FolderSink(tmp_path / "batch", "batch") as output, pytest.raises(PipelineError, match="share"):
+        output.replace(*stage(output), Summary())
+    with FolderSink(tmp_path / "stream", "stream") as output, pytest.raises(PipelineError, match="share"):
+        output.append(0, "s", *stage(output), Summary())
+
+
+def test_the_registry_opens_the_folder(tmp_path: Path) -> None:
+    with open_sink(tmp_path, "batch") as output:
+        assert isinstance(output, FolderSink)

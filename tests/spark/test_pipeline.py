@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from twigcast.errors import (
 from twigcast.limits import Limits
 from twigcast.reading.messages import Message, RejectedInput, read_messages
 from twigcast.registration import Subscription
-from twigcast.spark import deliveries, match_messages, matches, rejected, run_pipeline
+from twigcast.spark import ReadOptions, Stream, deliveries, match_messages, matches, rejected, run_pipeline
 from twigcast.spark.progress import Progress
 from twigcast.subscriptions import SubscriptionSet
 
@@ -159,7 +158,7 @@ def test_records_of_a_large_file(spark: "SparkSession", tmp_path: Path) -> None:
     records = "".join(f"<auction n='{n}'><bid>{n}</bid></auction>" for n in range(2_000))
     path.write_text(f"<site>{records}</site>")
     population = SubscriptionSet([("high", "/auction[bid > 1989]"), ("all", "//bid")])
-    summary = run_pipeline(path, population, tmp_path / "out", spark=spark, record="auction")
+    summary = run_pipeline(path, population, tmp_path / "out", spark=spark, read=ReadOptions(record="auction"))
     assert (summary.messages, summary.matches) == (2_000, 2_010)
     assert on_disk(tmp_path / "out") == by_library(population, read_messages([path], record="auction"))
 
@@ -283,12 +282,14 @@ def test_wrong_usage_is_told_before_the_work_begins(
         run_pipeline(tmp_path / "nothing", population, tmp_path / "out", spark=spark)
     with pytest.raises(OutputError):
         run_pipeline(tmp_path / "in", population, tmp_path / "file", spark=spark)
-    with pytest.raises(PipelineError, match="once goes with stream"):
-        run_pipeline(tmp_path / "in", population, tmp_path / "out", spark=spark, once=True)
+    with pytest.raises(TypeError, match="stream must be Stream, not bool"):
+        run_pipeline(tmp_path / "in", population, tmp_path / "out", spark=spark, stream=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="read must be ReadOptions, not str"):
+        run_pipeline(tmp_path / "in", population, tmp_path / "out", spark=spark, read="item")  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="watches a folder"):
-        run_pipeline(tmp_path / "file", population, tmp_path / "out", spark=spark, stream=True)
+        run_pipeline(tmp_path / "file", population, tmp_path / "out", spark=spark, stream=Stream())
     with pytest.raises(PipelineError, match="not a streaming one"):
-        run_pipeline(frame, population, tmp_path / "out", spark=spark, stream=True)
+        run_pipeline(frame, population, tmp_path / "out", spark=spark, stream=Stream())
     with pytest.raises(SourceError, match="no column xml"):
         run_pipeline(frame.drop("xml"), population, tmp_path / "out", spark=spark)
     assert not (tmp_path / "out" / "summary.json").exists()
@@ -327,9 +328,8 @@ class TestStream:
         population = SubscriptionSet([("b", "//b"), ("a", "/a")])
         for number, last in enumerate((20, 30, 30), start=1):
             self.put(tmp_path / "in", *range(10 * number - 10, last))
-            summary = run_pipeline(
-                tmp_path / "in", population, tmp_path / "out", spark=spark, stream=True, once=True, files_per_batch=7
-            )
+            stream = Stream(once=True, files_per_batch=7)
+            summary = run_pipeline(tmp_path / "in", population, tmp_path / "out", spark=spark, stream=stream)
             assert summary.messages == last
             assert on_disk(tmp_path / "out") == by_library(population, read_messages([tmp_path / "in"]))
             assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary.as_dict()
@@ -355,7 +355,7 @@ class TestStream:
 
         reporter = Told()
         reporter.say = change  # type: ignore[method-assign]
-        options: dict[str, Any] = {"stream": True, "interval_seconds": 0.05, "on_bad_subscription": "skip"}
+        options: dict[str, Any] = {"stream": Stream(interval_seconds=0.05), "on_bad_subscription": "skip"}
         with pytest.raises(PipelineError, match="that will do"):
             run_pipeline(tmp_path / "in", path, tmp_path / "out", spark=spark, reporter=reporter, **options)
         assert "2 subscriptions from now on" in reported.lines
@@ -373,22 +373,21 @@ class TestStream:
 
         def spoil(text: str) -> None:
             if text.startswith("batch 0"):
-                time.sleep(0.01)
                 write_subscriptions(path, [Subscription("b", "//b["), Subscription("c", "//b")])
                 self.put(tmp_path / "in", 2)
 
         reporter.say = spoil  # type: ignore[method-assign]
-        options: dict[str, Any] = {"spark": spark, "stream": True, "interval_seconds": 0.05}
+        stream = Stream(interval_seconds=0.05)
         with pytest.raises(RefusedSubscriptions):
-            run_pipeline(tmp_path / "in", path, tmp_path / "out", reporter=reporter, **options)
+            run_pipeline(tmp_path / "in", path, tmp_path / "out", spark=spark, stream=stream, reporter=reporter)
         write_subscriptions(path, [Subscription("c", "//b")])
-        run_pipeline(tmp_path / "in", path, tmp_path / "out", once=True, **options)
+        run_pipeline(tmp_path / "in", path, tmp_path / "out", spark=spark, stream=Stream(once=True))
         assert {row[:2] for row in on_disk(tmp_path / "out")[0]} == {("001.xml", "b"), ("002.xml", "c")}
 
     def test_a_stream_without_its_checkpoint_is_refused(self, spark: "SparkSession", tmp_path: Path) -> None:
         population = SubscriptionSet([("b", "//b")])
         self.put(tmp_path / "in", 1)
-        options: dict[str, Any] = {"spark": spark, "stream": True, "once": True}
+        options: dict[str, Any] = {"spark": spark, "stream": Stream(once=True)}
         run_pipeline(tmp_path / "in", population, tmp_path / "out", **options)
         shutil.rmtree(tmp_path / "out" / "_checkpoint")
         with pytest.raises(OutputError, match="checkpoint"):
@@ -399,5 +398,5 @@ class TestStream:
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "lines.txt").write_text("<a/>\n<a><b/></a>\nno xml\n")
         frame = spark.readStream.text(str(tmp_path / "in")).selectExpr("md5(value) message_id", "value xml")
-        summary = run_pipeline(frame, SubscriptionSet([("b", "//b")]), tmp_path / "out", stream=True, once=True)
+        summary = run_pipeline(frame, SubscriptionSet([("b", "//b")]), tmp_path / "out", stream=Stream(once=True))
         assert (summary.messages, summary.matches, summary.rejected) == (3, 1, 1)
