@@ -16,14 +16,14 @@ from twigcast.overlay.chord import replication, shedding
 from twigcast.overlay.chord.messages import (
     CopyEdgeGone,
     EdgePruned,
-    GaveUp,
     Indexed,
     IndexQuery,
     PruneEdge,
+    RingFailure,
     Subscribed,
 )
 from twigcast.overlay.chord.peer import Peer, SubscriptionRequest
-from twigcast.overlay.chord.states import Claim, Registration, State, Subscription
+from twigcast.overlay.chord.states import PartClaim, Registration, State, SubscriptionRef
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
 from twigcast.query import Path
@@ -38,34 +38,34 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
-    _request(peer, Subscription(peer.address, key), linear_parts(query), present=True)
+    _request(peer, SubscriptionRef(peer.address, key), linear_parts(query), present=True)
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
     """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
-    interest = peer.requests.get(Subscription(peer.address, key))
+    interest = peer.requests.get(SubscriptionRef(peer.address, key))
     if interest is not None and interest.present:
-        _request(peer, Subscription(peer.address, key), interest.parts, present=False)
+        _request(peer, SubscriptionRef(peer.address, key), interest.parts, present=False)
 
 
-def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+def _request(peer: Peer, subscription: SubscriptionRef, parts: tuple[LinearPart, ...], *, present: bool) -> None:
     peer.requests[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
     send_request(peer, subscription, peer.now)
 
 
-def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
+def send_request(peer: Peer, subscription: SubscriptionRef, time: float) -> None:
     """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
     interest = peer.requests.get(subscription)
     if interest is None or interest.time != time or len(interest.confirmed) == len(interest.parts):
         return
     if interest.attempts >= peer.settings.attempts_max:
-        peer.deliver(GaveUp(f"subscribe {subscription.key}", "the overlay did not confirm it"))
+        peer.deliver(RingFailure(f"subscribe {subscription.key}", "the overlay did not confirm it"))
         return
     peer.requests[subscription] = interest._replace(attempts=interest.attempts + 1)
     plan = tuple((part.parent, part.anchor) for part in interest.parts) if len(interest.parts) > 1 else ()
     for number, part in enumerate(interest.parts):
         if number not in interest.confirmed:
-            claim = Claim(subscription, number, plan)
+            claim = PartClaim(subscription, number, plan)
             query = IndexQuery(part.labels, part.predicates, claim, 0, time, interest.present)
             peer.route_to_key("start", query)
     if peer.settings.maintain:

@@ -18,7 +18,7 @@ from twigcast.overlay.chord.messages import (
     Visited,
 )
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import Claim, Registration, State
+from twigcast.overlay.chord.states import PartClaim, Registration, State
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate
@@ -98,7 +98,7 @@ def on_collect(peer: Peer, routed: KeyRoutedMessage) -> None:
     peer.send(routed.origin, Collected(message.token, _accepted(state), routed.hops))
 
 
-def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]:
+def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]:
     if state is None or not state.accepted:
         return ()
     return tuple(
@@ -131,7 +131,7 @@ def _report(
     iteration: Iteration,
     key: str,
     element: int,
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...],
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...],
 ) -> None:
     """Notify the subscribers of a state reached by this element."""
     if not accepted or (key, element) in iteration.seen:

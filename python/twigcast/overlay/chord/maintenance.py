@@ -20,15 +20,15 @@ from twigcast.overlay.chord import replication
 from twigcast.overlay.chord.identifiers import Ref, identifier_of_address
 from twigcast.overlay.chord.messages import (
     FindSuccessor,
-    GaveUp,
     GetNeighbours,
     Join,
     Joined,
-    Leave,
+    LeaveRing,
     Neighbours,
     NotifyPredecessor,
-    Ping,
+    PredecessorPing,
     Refuse,
+    RingFailure,
     SuccessorReply,
     Suspected,
     Welcome,
@@ -59,7 +59,7 @@ def try_join(peer: Peer) -> None:
     if peer.active:
         return
     if peer.joining >= peer.settings.attempts_max:
-        peer.deliver(GaveUp("join", "no seed took this node in"))
+        peer.deliver(RingFailure("join", "no seed took this node in"))
         return
     seed = peer.seeds[peer.joining % len(peer.seeds)]
     peer.joining += 1
@@ -124,7 +124,7 @@ def on_refuse(peer: Peer, sender: Address, message: Refuse) -> None:
     """The ring has not taken this node in; timer `join` tries again unless that is pointless."""
     if not peer.active and message.final:
         peer.joining = peer.settings.attempts_max
-        peer.deliver(GaveUp("join", message.reason))
+        peer.deliver(RingFailure("join", message.reason))
 
 
 def set_timers(peer: Peer) -> None:
@@ -146,7 +146,7 @@ def on_stabilise_timer(peer: Peer) -> None:
     stabilise(peer)
     predecessor = peer.table.predecessor
     if predecessor is not None and predecessor.address != peer.address:
-        peer.send(predecessor.address, Ping())
+        peer.send(predecessor.address, PredecessorPing())
     fix_finger(peer)
     _search_another_ring(peer)
     replication.recover(peer)
@@ -297,7 +297,7 @@ def _search_another_ring(peer: Peer) -> None:
 
 
 def leave(peer: Peer) -> None:
-    """Leave in good order. The driver removes the node once its messages are out."""
+    """Leaves the ring in good order. The driver removes the node once its messages are out."""
     table = peer.table
     peer.active = False
     successor = table.successor
@@ -305,13 +305,13 @@ def leave(peer: Peer) -> None:
         return
     records = tuple(state.record() for _, state in sorted(peer.store.states.items()))
     span = table.verified_span
-    message = Leave(peer.ref, table.predecessor, tuple(table.successors), records, span)
+    message = LeaveRing(peer.ref, table.predecessor, tuple(table.successors), records, span)
     peer.send(successor.address, message)
     if table.predecessor is not None and table.predecessor.address not in (peer.address, successor.address):
         peer.send(table.predecessor.address, message._replace(records=(), span=0))
 
 
-def on_leave(peer: Peer, sender: Address, message: Leave) -> None:
+def on_leave(peer: Peer, sender: Address, message: LeaveRing) -> None:
     """A neighbour leaves: link around it, and take over its states if it was the predecessor."""
     table = peer.table
     was_predecessor = table.predecessor is not None and table.predecessor.address == sender

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from twigcast.overlay.chord import meeting
 from twigcast.overlay.chord.messages import Notify, PartMatch, Publication
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import Claim, Registration, State
+from twigcast.overlay.chord.states import PartClaim, Registration, State
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate, holds
 
@@ -48,11 +48,11 @@ _MASK = (1 << 64) - 1
 
 
 def satisfied_claims(
-    accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]],
+    accepted: dict[tuple[Predicate, ...], dict[PartClaim, Registration]],
     document: Document,
     path: tuple[int, ...],
     memo: dict[tuple[Condition, int], bool],
-) -> Iterator[Claim]:
+) -> Iterator[PartClaim]:
     """The claims whose predicates hold on a path match.
 
     Args:
@@ -99,7 +99,7 @@ def report(
         peer.send(subscriber, Notify(publication.name, tuple(keys)))
 
 
-def _send_part(peer: Peer, claim: Claim, publication: Publication, path: tuple[int, ...], tickets: Tickets) -> None:
+def _send_part(peer: Peer, claim: PartClaim, publication: Publication, path: tuple[int, ...], tickets: Tickets) -> None:
     elements = publication.document.elements
     lefts = tuple(elements[path[step]].left for step in meeting.joints(claim))
     if not peer.first_time(publication.name, publication.attempt, (claim.subscription, claim.part, lefts)):

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from twigcast.overlay.chord.messages import Branched, Notify, PartMatch
 from twigcast.overlay.chord.peer import REMEMBERED_PUBLICATIONS, Peer
-from twigcast.overlay.chord.states import Claim, Subscription
+from twigcast.overlay.chord.states import PartClaim, SubscriptionRef
 from twigcast.overlay.core import Address, KeyRoutedMessage
 
 #: Meetings of one publication that a peer keeps open, on average.
 _MEETINGS = 64
 
 
-def key_of_meeting(subscription: Subscription) -> str:
+def key_of_meeting(subscription: SubscriptionRef) -> str:
     """The key of the place where a subscription's parts meet."""
     return f"meet/{subscription.subscriber}/{subscription.key}"
 
 
-def joints(claim: Claim) -> list[int]:
+def joints(claim: PartClaim) -> list[int]:
     """The steps of a part at which others hang on it, after the step where it hangs itself."""
     own = [claim.plan[claim.part][1]] if claim.part else []
     return own + [anchor for parent, anchor in claim.plan if parent == claim.part]
@@ -38,7 +38,7 @@ class Meeting:
         self.matches: list[set[tuple[int, ...]]] = [set() for _ in range(parts)]
         self.done = False
 
-    def add(self, claim: Claim, elements: tuple[int, ...]) -> bool:
+    def add(self, claim: PartClaim, elements: tuple[int, ...]) -> bool:
         """Note a match of a part. Returns whether the query matches now and did not before."""
         if self.done:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from twigcast.overlay.chord.identifiers import Ref
-from twigcast.overlay.chord.states import Claim, StateRecord, Subscription
+from twigcast.overlay.chord.states import PartClaim, StateRecord, SubscriptionRef
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Predicate
@@ -113,7 +113,7 @@ class NotifyPredecessor(NamedTuple):
 
 
 @carries(Traffic.MAINTENANCE)
-class Ping(NamedTuple):
+class PredecessorPing(NamedTuple):
     """Are you there? The link's acknowledgement is the answer."""
 
     def size_bytes(self) -> int:
@@ -122,7 +122,7 @@ class Ping(NamedTuple):
 
 
 @carries(Traffic.MAINTENANCE)
-class Leave(NamedTuple):
+class LeaveRing(NamedTuple):
     """A node leaves in good order: to the successor with its states, to the predecessor without."""
 
     leaver: Ref
@@ -231,7 +231,7 @@ class IndexQuery(NamedTuple):
 
     labels: tuple[str, ...]
     predicates: tuple[Predicate, ...]
-    claim: Claim
+    claim: PartClaim
     depth: int
     time: float
     present: bool = True
@@ -246,7 +246,7 @@ class IndexQuery(NamedTuple):
 class Indexed(NamedTuple):
     """To the subscriber: the walk has reached its end (ours)."""
 
-    claim: Claim
+    claim: PartClaim
     time: float
 
     def size_bytes(self) -> int:
@@ -393,7 +393,7 @@ class Expanded(NamedTuple):
 
     token: int
     targets: tuple[tuple[str, bool], ...]
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]
     hops: int
 
     def size_bytes(self) -> int:
@@ -407,7 +407,7 @@ class Collected(NamedTuple):
     """The answer to `CollectAccepted`."""
 
     token: int
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]
     hops: int
 
     def size_bytes(self) -> int:
@@ -429,7 +429,7 @@ class PartMatch(NamedTuple):
     """
 
     name: str
-    claim: Claim
+    claim: PartClaim
     elements: tuple[int, ...]
     publisher: Address
     attempt: int
@@ -465,7 +465,7 @@ class Notification(NamedTuple):
 class Subscribed(NamedTuple):
     """The overlay has this peer's subscription (or its withdrawal) in all its replicas."""
 
-    subscription: Subscription
+    subscription: SubscriptionRef
     present: bool
 
 
@@ -476,7 +476,7 @@ class Published(NamedTuple):
     attempts: int
 
 
-class GaveUp(NamedTuple):
+class RingFailure(NamedTuple):
     """Something this peer was asked to do failed for good."""
 
     what: str

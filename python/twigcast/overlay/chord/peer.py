@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 from twigcast.overlay.chord.identifiers import Ref, identifier_of_key
 from twigcast.overlay.chord.messages import Located
 from twigcast.overlay.chord.settings import ChordSettings
-from twigcast.overlay.chord.states import State, StateStore, Subscription
-from twigcast.overlay.chord.table import RoutingTable
+from twigcast.overlay.chord.states import State, StateStore, SubscriptionRef
+from twigcast.overlay.chord.table import FingerTable
 from twigcast.overlay.core import Address, Handler, KeyRoutedMessage, ProtocolNode
 from twigcast.overlay.paths import LinearPart
 
@@ -91,7 +91,7 @@ class Peer(ProtocolNode):
     def __init__(self, ref: Ref, settings: ChordSettings, incarnation: int = 0) -> None:
         super().__init__(ref.address, settings.link, incarnation)
         self.settings = settings
-        self.table = RoutingTable(ref, settings.bits, settings.successors)
+        self.table = FingerTable(ref, settings.bits, settings.successors)
         self.store = StateStore(settings.bits)
         #: Part of the ring; until then messages for its places wait.
         self.active = False
@@ -121,11 +121,11 @@ class Peer(ProtocolNode):
         self.window: dict[str, int] = {}
         self.window_total = 0
         self.filtering_load = 0
-        self.requests: dict[Subscription, SubscriptionRequest] = {}
+        self.requests: dict[SubscriptionRef, SubscriptionRequest] = {}
         self.publications: dict[str, Any] = {}
         self.iterations: dict[int, Any] = {}
         self.notified: OrderedDict[tuple[str, int], set[Any]] = OrderedDict()
-        self.meetings: OrderedDict[tuple[str, Subscription], Any] = OrderedDict()
+        self.meetings: OrderedDict[tuple[str, SubscriptionRef], Any] = OrderedDict()
 
     # Small helpers.
 

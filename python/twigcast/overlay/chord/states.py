@@ -19,14 +19,14 @@ from twigcast.overlay.core import HEADER_BYTES, Address
 from twigcast.overlay.paths import EPSILON, WILDCARD, Predicate
 
 
-class Subscription(NamedTuple):
+class SubscriptionRef(NamedTuple):
     """Who subscribed, and under which key of his own."""
 
     subscriber: Address
     key: str
 
 
-class Claim(NamedTuple):
+class PartClaim(NamedTuple):
     """One linear part of a subscription, as an accepting state lists it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Claim(NamedTuple):
         plan: Parent and anchor of every part; empty for a query of one part.
     """
 
-    subscription: Subscription
+    subscription: SubscriptionRef
     part: int = 0
     plan: tuple[tuple[int, int], ...] = ()
 
@@ -64,7 +64,7 @@ class StateRecord(NamedTuple):
 
     key: str
     edges: tuple[tuple[str, float], ...]
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[Claim, Registration], ...]], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[PartClaim, Registration], ...]], ...]
     edge_version: float
     fragment: tuple[StateRecord, ...]
     shedding: Shedding = Shedding()
@@ -96,7 +96,7 @@ class State:
     def __init__(self, key: str) -> None:
         self.key = key
         self.edges: dict[str, float] = {}
-        self.accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]] | None = None
+        self.accepted: dict[tuple[Predicate, ...], dict[PartClaim, Registration]] | None = None
         self.edge_version: float = 0
         self.fragment: dict[str, State] | None = None
         self.shedding = Shedding()
@@ -144,7 +144,7 @@ class State:
         self.edges[label] = -version
         return True
 
-    def register(self, predicates: tuple[Predicate, ...], claim: Claim, registration: Registration) -> None:
+    def register(self, predicates: tuple[Predicate, ...], claim: PartClaim, registration: Registration) -> None:
         """Note a claim, or its withdrawal, unless something newer is known."""
         if self.accepted is None:
             self.accepted = {}

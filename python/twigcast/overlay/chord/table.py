@@ -12,7 +12,7 @@ from twigcast.overlay.chord.identifiers import Ref, between, distance
 from twigcast.overlay.core import Address
 
 
-class RoutingTable:
+class FingerTable:
     """Routing state of one ring node.
 
     Attributes:

@@ -25,7 +25,7 @@ class Item(NamedTuple):
         return f"Item({self.number})"
 
 
-class Summary(Protocol):
+class DocumentSummary(Protocol):
     """What a node remembers of the documents that passed."""
 
     def add(self, item: Item) -> None:
@@ -56,7 +56,7 @@ class Engine(Protocol):
         """At most `limit` queries that together select at least what `queries` select."""
         ...
 
-    def new_summary(self, window: int) -> Summary:
+    def new_summary(self, window: int) -> DocumentSummary:
         """Empty statistics of one node over the last `window` documents."""
         ...
 

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from twigcast.overlay.codd.engine import Query
 from twigcast.overlay.codd.messages import (
     AddChild,
-    Attached,
+    AttachConfirmation,
     ChangeQueries,
     EndOfStream,
     Forward,
     Gap,
-    GaveUp,
     Heartbeat,
     JoinedTree,
     Leave,
@@ -27,6 +26,7 @@ from twigcast.overlay.codd.messages import (
     ReplayDone,
     Replayed,
     StreamEnded,
+    TreeFailure,
 )
 from twigcast.overlay.codd.node import Child, CoddNode, Uplink
 from twigcast.overlay.core import Address
@@ -86,10 +86,10 @@ def _is_carried(node: CoddNode) -> bool:
 def _send_attached(node: CoddNode, address: Address, version: int, first: int) -> None:
     first = max(first, node.newest + 1)
     epoch = node.children[address].epoch
-    node.send(address, Attached(version, first, (node.address, *node.ancestors), epoch))
+    node.send(address, AttachConfirmation(version, first, (node.address, *node.ancestors), epoch))
 
 
-def on_attached(node: CoddNode, sender: Address, message: Attached) -> None:
+def on_attached(node: CoddNode, sender: Address, message: AttachConfirmation) -> None:
     """The path above carries an announcement: pass the word on to the children who wait for it."""
     link = node.uplink(sender)
     if link is None or link.epoch != message.epoch:
@@ -283,7 +283,7 @@ def on_leave(node: CoddNode, sender: Address, message: Leave) -> None:
         node.hooks["child_gone"](node)
 
 
-def on_lost_child(node: CoddNode, address: Address, message: Attached | Forward | Heartbeat) -> None:
+def on_lost_child(node: CoddNode, address: Address, message: AttachConfirmation | Forward | Heartbeat) -> None:
     """A child does not answer: drop it. If it lives, it will notice the silence and join again."""
     child = node.children.get(address)
     if child is None or child.epoch != message.epoch:
@@ -303,7 +303,7 @@ def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> N
 
 def give_up(node: CoddNode, what: str, reason: str) -> None:
     """Tell the application that something failed for good."""
-    node.deliver(GaveUp(what, reason))
+    node.deliver(TreeFailure(what, reason))
 
 
 def abandon(node: CoddNode, parent: Address) -> None:

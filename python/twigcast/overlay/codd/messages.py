@@ -128,7 +128,7 @@ class Reject(NamedTuple):
 
 
 @carries(Traffic.CONTROL)
-class Attached(NamedTuple):
+class AttachConfirmation(NamedTuple):
     """The whole path to the producer carries the announcement: all matching documents from `first` on will come (ours).
 
     Attributes:
@@ -351,7 +351,7 @@ class StreamEnded(NamedTuple):
     last: int
 
 
-class GaveUp(NamedTuple):
+class TreeFailure(NamedTuple):
     """Something failed for good."""
 
     what: str
