@@ -33,7 +33,7 @@ _QUIET = 4.0
 
 
 def subscribe(peer: Peer, key: str, query: Path) -> None:
-    """Register a query of this peer's application.
+    """Registers a query of this peer's application.
 
     Raises:
         UndistributableQuery: The query is outside the subset.
@@ -42,7 +42,7 @@ def subscribe(peer: Peer, key: str, query: Path) -> None:
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
-    """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
+    """Withdraws a query. An unknown key is ignored, so that a withdrawal may be repeated."""
     interest = peer.requests.get(SubscriptionRef(peer.address, key))
     if interest is not None and interest.present:
         _request(peer, SubscriptionRef(peer.address, key), interest.parts, present=False)
@@ -54,7 +54,7 @@ def _request(peer: Peer, subscription: SubscriptionRef, parts: tuple[LinearPart,
 
 
 def send_request(peer: Peer, subscription: SubscriptionRef, time: float) -> None:
-    """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
+    """Sends all parts that are not confirmed yet. Timer `wish` calls it again until all are."""
     interest = peer.requests.get(subscription)
     if interest is None or interest.time != time or len(interest.confirmed) == len(interest.parts):
         return
@@ -73,7 +73,7 @@ def send_request(peer: Peer, subscription: SubscriptionRef, time: float) -> None
 
 
 def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
-    """One part of a subscription has been noted."""
+    """Marks one part of a subscription as registered."""
     subscription = message.claim.subscription
     interest = peer.requests.get(subscription)
     if interest is None or interest.time != message.time or message.claim.part in interest.confirmed:
@@ -86,7 +86,7 @@ def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
 
 
 def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """The walk arrives at the owner of its state."""
+    """Continues the walk of a query at the owner of its state."""
     query: IndexQuery = routed.payload
     state = peer.store.ensure(key_of(query.labels[: query.depth]))
     state.edge_version = max(state.edge_version, query.edge_version)
@@ -130,14 +130,14 @@ def _finish_walk(peer: Peer, state: State, answer: Indexed) -> None:
 
 
 def prune_if_empty(peer: Peer, state: State) -> None:
-    """Ask the parent's peer to drop the edge to a state that nothing depends on."""
+    """Asks the parent's peer to drop the edge to a state that nothing depends on."""
     parent, _, label = _split_key(state.key)
     if parent and state.is_empty():
         peer.route_to_key(parent, PruneEdge(parent, label, state.edge_version))
 
 
 def on_repair_timer(peer: Peer) -> None:
-    """Repair the copies; empty states whose edges were too new to be dropped ask again."""
+    """Repairs the copies. Empty states whose edges were too new to be dropped ask again."""
     replication.on_repair_timer(peer)
     if peer.active:
         for state in replication.own_states(peer):
@@ -150,7 +150,7 @@ def _split_key(key: str) -> tuple[str, str, str]:
 
 
 def on_prune_edge(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """A child is empty: drop the edge unless a query has passed it since, or lately."""
+    """Drops the edge to an empty child, unless a query has passed it since, or recently."""
     message: PruneEdge = routed.payload
     state = peer.store.get(message.parent)
     if state is None:
@@ -183,7 +183,7 @@ def _holders_of_copies(key: str, levels: int) -> list[str]:
 
 
 def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """The edge to an empty state is gone: the state may go, too, here and at its other holders."""
+    """Drops an empty state whose edge is gone, here and at its other holders."""
     message: EdgePruned = routed.payload
     state = peer.store.get(message.key)
     if state is not None and state.is_empty() and state.edge_version <= message.version and not state.shedding.copies:
@@ -195,7 +195,7 @@ def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_copy_edge_gone(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """An edge of a copied state is gone. It stays if a query walked here lately and may be making it anew.
+    """Drops an edge of a copied state. It stays if a query that passed recently may be creating it again.
 
     An edge left over costs a message now and then, a missing one would lose matches: hence the caution.
     """

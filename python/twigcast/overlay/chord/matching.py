@@ -1,4 +1,4 @@
-"""What a peer does with a state and an element: next states, and which claims are satisfied.
+"""Matching of a state and an element: the next states, and the satisfied claims.
 
 Predicates are evaluated after the structure has matched, on the path match that led to the accepting state. Claims with
 equal predicates are listed together, and one condition on one element is evaluated once for all the predicates it
@@ -32,7 +32,7 @@ class Tickets:
         self.drawn = 0
 
     def draw(self) -> int:
-        """The next number: 64 well-mixed bits (the finaliser of splitmix64)."""
+        """Returns the next number: 64 well-mixed bits (the finaliser of splitmix64)."""
         if not self._own:
             return 0
         self._count += 1
@@ -53,7 +53,7 @@ def satisfied_claims(
     path: tuple[int, ...],
     memo: dict[tuple[Condition, int], bool],
 ) -> Iterator[PartClaim]:
-    """The claims whose predicates hold on a path match.
+    """Yields the claims whose predicates hold on a path match.
 
     Args:
         accepted: Claims by predicates.
@@ -86,7 +86,7 @@ def report(
     memo: dict[tuple[Condition, int], bool],
     tickets: Tickets,
 ) -> None:
-    """Tell the subscribers of an accepting state, or the meeting points of its parts, about a path match."""
+    """Reports a path match to the subscribers of an accepting state, or to the meeting points of its parts."""
     if not state.accepted:
         return
     whole: dict[int, list[str]] = {}

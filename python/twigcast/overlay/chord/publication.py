@@ -34,7 +34,7 @@ from twigcast.overlay.paths import Condition
 
 
 class PublicationProgress:
-    """What a publisher knows of a publication under way."""
+    """The state of a publication at its publisher, until every branch has been followed."""
 
     __slots__ = ("attempt", "fragments", "open", "reported")
 
@@ -46,7 +46,7 @@ class PublicationProgress:
 
 
 def publish(peer: Peer, document: Document) -> None:
-    """Publish a message of this peer's application.
+    """Publishes a message of this peer's application.
 
     Raises:
         MessageTooLarge: It cannot be cut into fragments that peers accept.
@@ -76,7 +76,7 @@ def _first_ticket(name: str, attempt: int) -> int:
 
 
 def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
-    """Publish again if not every branch was followed."""
+    """Publishes again if not every branch was followed."""
     progress: PublicationProgress | None = peer.publications.get(name)
     if progress is None or progress.attempt != attempt:
         return
@@ -89,7 +89,7 @@ def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
 
 
 def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
-    """An expansion was done."""
+    """Marks an expansion as done, and completes the publication with the last one."""
     progress: PublicationProgress | None = peer.publications.get(message.name)
     if progress is None or progress.attempt != message.attempt or message.ticket in progress.reported:
         return
@@ -101,7 +101,7 @@ def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
 
 
 def send_expand(peer: Peer, message: RecExpand) -> None:
-    """Send an expansion to the state's owner, or to one of the holders of a hot state."""
+    """Sends an expansion to the state's owner, or to one of the holders of a hot state."""
     copies = peer.copy_counts.get(message.key)
     if copies:
         copy = shedding.choose_copy(peer, message, copies)
@@ -112,7 +112,7 @@ def send_expand(peer: Peer, message: RecExpand) -> None:
 
 
 def on_rec_expand(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Continue a message from a state held here."""
+    """Continues a message from a state held here."""
     message: RecExpand = routed.payload
     peer.filtering_load += 1
     publication = message.publication
@@ -151,7 +151,7 @@ def _send_to_owner(peer: Peer, message: RecExpand, hops: int) -> None:
 
 
 def expand(peer: Peer, state: State, message: RecExpand, hops: int, tickets: matching.Tickets) -> None:
-    """Run a message on from a state as far as its fragment reaches, report matches, send on what is left."""
+    """Matches on from a state as far as its fragment reaches, reports matches, and sends on what is left."""
     publication = message.publication
     document = publication.document
     memo: dict[tuple[Condition, int], bool] = {}
@@ -184,7 +184,7 @@ def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hop
 
 
 def on_notify(peer: Peer, sender: Address, message: Notify) -> None:
-    """Some subscriptions of this peer's application match: hand each over once."""
+    """Delivers each match of a subscription of this peer's application once."""
     for key in message.keys:
         interest = peer.requests.get(SubscriptionRef(peer.address, key))
         if interest is not None and interest.present and peer.first_time(message.name, -1, key):
