@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from twigcast.lab.overlays.journal import Entry, Fate, Journal
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.chord.identifiers import distance
-from twigcast.overlay.chord.messages import GaveUp, Notification, Published, Subscribed
+from twigcast.overlay.chord.messages import Notification, Published, RingFailure, Subscribed
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.core import Address
 
@@ -26,7 +26,7 @@ class Violation(NamedTuple):
 class _Life:
     """What a trace and a journal say of subscriptions and publications."""
 
-    def __init__(self, journal: Journal, trace: Sequence[Step]) -> None:
+    def __init__(self, journal: Journal, trace: Sequence[TraceStep]) -> None:
         self.gone = {step.node: step.time for step in trace if step.what in ("crash", "leave")}
         self.queries: dict[tuple[Address, str], Any] = {}
         self.asked_out: dict[tuple[Address, str], float] = {}
@@ -52,13 +52,13 @@ class _Life:
             self.notified[entry.receiver, item.key, item.name] += 1
         elif isinstance(item, Published):
             self.published.add(item.name)
-        elif isinstance(item, GaveUp):
+        elif isinstance(item, RingFailure):
             self.abandoned.append(entry)
 
 
 def check_notifications(
     journal: Journal,
-    trace: Sequence[Step],
+    trace: Sequence[TraceStep],
     matches: Callable[[Any, Any], bool],
     settled: Callable[[float], bool] = lambda time: True,
 ) -> list[Violation]:

@@ -18,7 +18,7 @@ from twigcast.lab.overlays.journal import Journal
 from twigcast.lab.overlays.options import ChordOptions, CoddOptions, OnyxOptions, SimulationOptions
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.chord import indexing, publication
-from twigcast.overlay.chord.messages import GaveUp, Notification, Published, Subscribed, Visited
+from twigcast.overlay.chord.messages import Notification, Published, RingFailure, Subscribed, Visited
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.documents import Document, read_document
@@ -180,7 +180,7 @@ class _ChordSimulation:
             self.notified.add((node, item.key, item.name))
         elif isinstance(item, Visited):
             self.visits.setdefault(item.name, []).append(item)
-        elif isinstance(item, GaveUp):
+        elif isinstance(item, RingFailure):
             self.abandoned += 1
 
     @property

@@ -223,11 +223,11 @@ def twig_queries(dtd: str, count: int, seed: int, wildcard: float = 0.2, branch:
     """Twig queries as the source makes them: label `*`, more than one branch, descendant axis by probability."""
     schema = bundled_dtd(dtd)
     generator = random.Random(f"twigs {dtd} {seed}")  # noqa: S311 - reproducible, not secret
-    maker = _TwigMaker(ElementGraph(schema), schema.root, generator, wildcard, branch, deep)
+    maker = _TwigGenerator(ElementGraph(schema), schema.root, generator, wildcard, branch, deep)
     return [maker.make() for _ in range(count)]
 
 
-class _TwigMaker:
+class _TwigGenerator:
     """Walks the element graph from the root and branches now and then."""
 
     def __init__(

@@ -52,7 +52,7 @@ class Shown:
         kilobytes: Of these.
         busiest: Messages received by the busiest broker.
         table: Conjunctions, subscriptions, states or queries that a broker keeps of others, on average.
-        told: Bytes of wishes, in all.
+        announced_bytes: Bytes of all announcements.
         hops: Links from the publisher to a broker with a match, on average.
         milliseconds: From publication to handing over, in the middle (simulated).
         computing: Milliseconds of computing, all brokers together, the simulation included.
@@ -65,7 +65,7 @@ class Shown:
     kilobytes: float = 0.0
     busiest: float = 0.0
     table: float = 0.0
-    told: float = 0.0
+    announced_bytes: float = 0.0
     hops: float = 0.0
     milliseconds: float = 0.0
     computing: float = 0.0
@@ -204,7 +204,7 @@ def measure_relaxed(point: Point) -> list[Measured]:
 
 
 def measure_generalised(point: Point) -> list[Measured]:
-    """ONYX under a budget of boxes for what is told a neighbour."""
+    """ONYX under a budget of boxes for its announcements to a neighbour."""
     parameters = dict(point.parameters)
     boxes_max = parameters.pop("boxes_max")
     return rows("ONYX", point.x, onyx(simulated(frozen(parameters), boxes_max)))
@@ -262,7 +262,7 @@ def _chord(interests: list[Path], bodies: list[bytes], root: Address) -> Shown:
         kilobytes=sum(simulator.counters.bytes.values()) / count / 1_000,
         busiest=max(simulator.counters.received.values(), default=0) / count,
         table=sum(len(peer.store.states) for peer in peers) / len(peers),
-        told=reported,
+        announced_bytes=reported,
         hops=sum(times) / max(1, len(times)),
     )
 
@@ -304,6 +304,6 @@ def _codd(interests: list[Path], bodies: list[bytes], root: Address) -> Shown:
         busiest=max(received.values(), default=0) / count,
         table=sum(len(child.queries) for node in (*run.nodes, run.root) for child in node.children.values())
         / len(interests),
-        told=reported,
+        announced_bytes=reported,
         hops=sum(results.values()) / max(1, len(results) - 1),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twigcast.lab.overlays.chord.build import build_ring, make_peer
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.chord import indexing, maintenance, publication
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
@@ -38,7 +38,7 @@ class ChordRun:
 
     simulator: Simulator
     settings: ChordSettings
-    trace: Sequence[Step]
+    trace: Sequence[TraceStep]
 
     @property
     def peers(self) -> list[Peer]:
@@ -53,7 +53,7 @@ class ChordRun:
         last = max((step.time for step in self.trace), default=0.0)
         self.simulator.run(until=last + settle)
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: TraceStep) -> None:
         simulator = self.simulator
         if simulator.journal.active:
             simulator.journal.record(simulator.now, Fate.DONE, step.node, step.node, step)
@@ -83,7 +83,7 @@ class ChordRun:
 
 
 def start_run(
-    trace: Sequence[Step],
+    trace: Sequence[TraceStep],
     nodes: int,
     settings: ChordSettings = ROBUST,
     faults: NetworkFaults | None = None,

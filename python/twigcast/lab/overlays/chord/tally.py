@@ -86,7 +86,7 @@ class Reached(NamedTuple):
         return Reached(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
-class Traffic(NamedTuple):
+class ElementTraffic(NamedTuple):
     """Where an element's messages go: what they reach, how many there are, and their routed hops."""
 
     reached: Reached
@@ -224,7 +224,7 @@ class Network:
             tally.latency_steps = max(tally.latency_steps, depth + 1)
             tally.latency_hops = max(tally.latency_hops, batch.first[number] + longest)
 
-    def _anyway(self, active: Reached, sources: _Sources) -> Traffic:
+    def _anyway(self, active: Reached, sources: _Sources) -> ElementTraffic:
         """What any element leads to: self-looping states, and `*` edges."""
         automaton, count = self.automaton, len(active.states)
         loops = np.flatnonzero(automaton.label[active.states] == EPSILON_CODE)
@@ -242,17 +242,17 @@ class Network:
         )
         return self._traffic(targets, sources, np.concatenate((loops, entered, edges)), steps)
 
-    def _named(self, sources: _Sources, label: str) -> Traffic:
+    def _named(self, sources: _Sources, label: str) -> ElementTraffic:
         """What an element leads to by its name."""
         edges, targets = self.automaton.named(sources.states, label)
         return self._traffic(targets, sources, edges, self._hops(sources, edges, targets))
 
-    def _traffic(self, targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> Traffic:
+    def _traffic(self, targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> ElementTraffic:
         branches = sources.branches[edges]
         reached = Reached.of(targets, branches, sources.path_counts[edges] + steps)
         if len(self.counted) < len(self.automaton):
             branches = np.where((targets >= self.counted.start) & (targets < self.counted.stop), branches, 0)
-        return Traffic(reached, int(branches.sum()), int((branches * steps).sum()))
+        return ElementTraffic(reached, int(branches.sum()), int((branches * steps).sum()))
 
     def _hops(self, sources: _Sources, edges: Integers, targets: Integers) -> Integers:
         """Hops of the messages along edges: sent by the owner of the source, or of the state above it."""

@@ -9,7 +9,7 @@ from typing import Any
 from twigcast.lab.overlays.checkers import Violation
 from twigcast.lab.overlays.codd.scenario import ROOT, CoddRun
 from twigcast.lab.overlays.journal import Journal
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.codd.engine import Engine, Item
 from twigcast.overlay.codd.messages import JoinedTree, Received, StreamEnded
 from twigcast.overlay.codd.node import CoddNode
@@ -98,7 +98,7 @@ def check_tree(run: CoddRun) -> list[Violation]:
 class _Deliveries:
     """What a trace asked for and a journal shows."""
 
-    def __init__(self, journal: Journal, trace: Sequence[Step]) -> None:
+    def __init__(self, journal: Journal, trace: Sequence[TraceStep]) -> None:
         self.queries: dict[Address, Any] = {}
         self.gone: set[Address] = set()
         self.items: list[Item] = []
@@ -120,7 +120,7 @@ class _Deliveries:
                 self.gone.add(entry.receiver)
 
 
-def check_deliveries(journal: Journal, trace: Sequence[Step], engine: Engine) -> list[Violation]:
+def check_deliveries(journal: Journal, trace: Sequence[TraceStep], engine: Engine) -> list[Violation]:
     """Every node receives every document that satisfies its query exactly once from its first one on, and no other."""
     seen = _Deliveries(journal, trace)
     violations: list[Violation] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.codd import handlers as _handlers  # noqa: F401 - completes CoddNode
 from twigcast.overlay.codd import join, leave, links, reorganise
 from twigcast.overlay.codd.engine import Engine, Item, Query
@@ -91,14 +91,14 @@ class CoddRun:
             if self.on_item is not None:
                 self.on_item(item.number)
 
-    def play(self, trace: Sequence[Step], settle: float) -> None:
+    def play(self, trace: Sequence[TraceStep], settle: float) -> None:
         """Run a trace: `join` with (query, seeds), `leave`, `crash`, `publish` with an item, `partition`, `heal`."""
         for step in trace:
             self.simulator.at(step.time, self._do, step)
         last = max((step.time for step in trace), default=0.0)
         self.simulator.run(until=last + settle)
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: TraceStep) -> None:
         simulator = self.simulator
         if simulator.journal.active:
             simulator.journal.record(simulator.now, Fate.DONE, step.node, step.node, step)
