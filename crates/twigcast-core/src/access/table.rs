@@ -4,7 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::conditions::{ConditionId, ConditionTable, NO_CONDITION, OperandId, SharedCondition};
 use super::intervals::IntervalIndex;
-use crate::plan::{NumberRange, Relation};
+use crate::plan::{NumberRange, Operand, Relation};
+use crate::query::ast::NameTest;
+use crate::vocabulary::Name;
 
 /// A query that waits, and what has to be verified of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,11 +58,21 @@ pub struct TableOperand {
     pub ranges: RangeIndex,
 }
 
+/// By the names of attributes and child elements, the positions of the operands that these are.
+#[derive(Clone, Debug, Default)]
+pub struct OperandNames {
+    attributes: FxHashMap<Name, u32>,
+    children: FxHashMap<Name, u32>,
+    unnamed: Vec<u32>,
+}
+
 /// What waits at one state. See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct AccessTable {
     /// The operands that lead to queries.
     pub operands: Vec<TableOperand>,
+    positions: FxHashMap<OperandId, u32>,
+    names: OperandNames,
     /// What waits for tests other than ranges.
     lists: FxHashMap<ConditionId, AccessList>,
     /// What each element leads to.
@@ -165,8 +177,54 @@ impl TableOperand {
         }
     }
 
+    /// Do only numbers lead to queries?
+    #[inline]
+    pub fn asks_numbers_only(&self) -> bool {
+        self.texts + self.prefixes + self.substrings == 0
+    }
+
     fn is_empty(&self) -> bool {
         self.texts + self.numbers + self.prefixes + self.substrings == 0 && self.ranges.is_empty()
+    }
+}
+
+impl OperandNames {
+    fn insert(&mut self, operand: OperandId, position: u32, conditions: &ConditionTable) {
+        match conditions.operand(operand).map(|shared| &shared.operand) {
+            Some(Operand::Attribute(name)) => _ = self.attributes.insert(*name, position),
+            Some(Operand::Children(NameTest::Name(name))) => _ = self.children.insert(*name, position),
+            _ => self.unnamed.push(position),
+        }
+    }
+
+    /// Operands without names.
+    #[inline]
+    pub fn unnamed(&self) -> &[u32] {
+        &self.unnamed
+    }
+
+    /// Is any operand an attribute?
+    #[inline]
+    pub fn has_attributes(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    /// Is any operand a child element?
+    #[inline]
+    pub fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
+    /// The operand that an attribute is.
+    #[inline]
+    pub fn attribute(&self, name: Name) -> Option<u32> {
+        self.attributes.get(&name).copied()
+    }
+
+    /// The operand that child elements of a name are.
+    #[inline]
+    pub fn child(&self, name: Name) -> Option<u32> {
+        self.children.get(&name).copied()
     }
 }
 
@@ -176,10 +234,15 @@ impl AccessTable {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return insert_sorted(&mut self.unconditional, entry);
         };
-        let position = self.operands.iter().position(|existing| existing.operand == *operand).unwrap_or_else(|| {
-            self.operands.push(TableOperand::new(*operand));
-            self.operands.len() - 1
-        });
+        let position = match self.position(*operand) {
+            Some(position) => position,
+            None => {
+                self.operands.push(TableOperand::new(*operand));
+                self.positions.insert(*operand, self.operands.len() as u32 - 1);
+                self.names.insert(*operand, self.operands.len() as u32 - 1, conditions);
+                self.operands.len() - 1
+            }
+        };
         let table_operand = &mut self.operands[position];
         if let Relation::Within(range) | Relation::Overlaps(range) = relation
             && table_operand.count_of(relation).is_none()
@@ -200,7 +263,7 @@ impl AccessTable {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return remove_sorted(&mut self.unconditional, entry);
         };
-        let Some(position) = self.operands.iter().position(|existing| existing.operand == *operand) else { return };
+        let Some(position) = self.position(*operand) else { return };
         let table_operand = &mut self.operands[position];
         match (table_operand.count_of(relation), relation) {
             (None, Relation::Within(range) | Relation::Overlaps(range)) => table_operand.ranges.remove(*range, entry),
@@ -215,7 +278,28 @@ impl AccessTable {
         }
         if self.operands[position].is_empty() {
             self.operands.swap_remove(position);
+            self.number_operands(conditions);
         }
+    }
+
+    #[inline]
+    fn position(&self, operand: OperandId) -> Option<usize> {
+        self.positions.get(&operand).map(|&position| position as usize)
+    }
+
+    fn number_operands(&mut self, conditions: &ConditionTable) {
+        self.names = OperandNames::default();
+        self.positions.clear();
+        for (position, operand) in (0..).zip(&self.operands) {
+            self.positions.insert(operand.operand, position);
+            self.names.insert(operand.operand, position, conditions);
+        }
+    }
+
+    /// The operands by the names that they ask for.
+    #[inline]
+    pub fn names(&self) -> &OperandNames {
+        &self.names
     }
 
     /// What waits for a test that is no range.

@@ -352,7 +352,7 @@ fn string_value_up_to<'a>(
 
 /// Could the string-value be a number? Looks no further than the first character that is not white space, so that
 /// nested elements do not cost the text below them over and over.
-fn starts_like_a_number(message: Message<'_>, element: NodeId, visits: &mut u64) -> bool {
+pub fn starts_like_a_number(message: Message<'_>, element: NodeId, visits: &mut u64) -> bool {
     for node in element..message.document.nodes[element as usize].end {
         *visits += 1;
         if message.document.nodes[node as usize].kind != NodeKind::Text {

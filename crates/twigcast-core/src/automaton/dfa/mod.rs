@@ -25,6 +25,7 @@ use self::list_pool::{ListPool, ListRange};
 pub use self::state_decisions::StateDecisions;
 pub(crate) use self::transitions::Transitions;
 use super::nfa::{AcceptItem, EdgeFilter, INITIAL, Nfa, NfaVersion, StateId};
+use crate::access::table::AccessTable;
 use crate::predicate::waiters::IndexedTrigger;
 use crate::vocabulary::Name;
 
@@ -46,6 +47,9 @@ pub trait TriggerConditions {
 
     /// The rarest branch that a twig asks for and what waits for it; `None` if it is to be decided by itself.
     fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
+
+    /// Adds accesses to the table of a state.
+    fn insert_access(&self, access: u32, table: &mut AccessTable);
 }
 
 /// Numbers that lists may have beyond twice those in use, before they are put together.

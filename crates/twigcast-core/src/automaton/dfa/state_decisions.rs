@@ -1,6 +1,7 @@
 //! What of a state the automaton alone does not decide.
 
 use super::TriggerConditions;
+use crate::access::table::AccessTable;
 use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
 use crate::predicate::trigger_table::TriggerTable;
 
@@ -30,6 +31,8 @@ pub struct UnindexedDecisions {
     branching_twigs: Vec<u32>,
     /// Triggers without a key.
     pub candidates: Vec<u32>,
+    /// What waits for values.
+    pub accesses: AccessTable,
     /// NFA states of the set for which the engine keeps a table of its own.
     pub attached: Vec<StateId>,
 }
@@ -53,6 +56,7 @@ impl StateDecisions {
                     Some(entry) => keyed.push(entry),
                     None => others.candidates.push(trigger),
                 },
+                AcceptItem::Access(access) => keys.insert_access(access, &mut others.accesses),
             }
         }
         let asks_branches = !branching.is_empty();
@@ -89,7 +93,7 @@ impl StateDecisions {
 
 impl UnindexedDecisions {
     fn has_more(&self) -> bool {
-        !self.candidates.is_empty() || !self.attached.is_empty()
+        !self.candidates.is_empty() || !self.attached.is_empty() || !self.accesses.is_empty()
     }
 
     /// All twigs that wait here.
@@ -101,6 +105,7 @@ impl UnindexedDecisions {
         let lists = [&self.twigs, &self.branching_twigs, &self.candidates, &self.attached];
         lists.into_iter().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
             + self.branching.bytes()
+            + self.accesses.bytes()
             + size_of::<Self>()
     }
 }

@@ -40,6 +40,8 @@ impl TriggerConditions for NoKeys {
         None
     }
 
+    fn insert_access(&self, _: u32, _: &mut AccessTable) {}
+
     fn branching(&self, _: u32) -> Option<IndexedTrigger> {
         None
     }

@@ -158,7 +158,7 @@ impl Nfa {
         for item in self.items(state) {
             match item {
                 AcceptItem::Accept(query) => accepts.push(query),
-                AcceptItem::Twig(_) | AcceptItem::Trigger(_) => more = true,
+                AcceptItem::Twig(_) | AcceptItem::Trigger(_) | AcceptItem::Access(_) => more = true,
             }
         }
         more

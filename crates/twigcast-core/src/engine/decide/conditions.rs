@@ -30,6 +30,8 @@ pub(in crate::engine) struct ConditionMemo {
     decisions: StampedTable,
     /// Tests that hold at the element at hand.
     pub(super) tests: Vec<ConditionId>,
+    /// Operands that may have values there.
+    pub(super) positions: Vec<u32>,
     /// What waits for ranges that they are in.
     pub(super) entries: Vec<AccessEntry>,
 }

@@ -142,6 +142,7 @@ impl<'a> MessageRun<'a, '_> {
             None => self.decide_alone(decisions, node, &state.keyed),
         }
         let Some(others) = &state.unindexed else { return };
+        self.decide_accesses(decisions, node, &others.accesses);
         for attached in &others.attached {
             self.decide_trigger_table(decisions, node, paths, *attached);
             self.decide_access_table(decisions, node, paths, *attached);

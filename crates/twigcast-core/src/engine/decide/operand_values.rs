@@ -9,6 +9,7 @@ use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
 use crate::eval::{EvalError, NodeRef, Value};
 use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
+use crate::predicate::atoms::starts_like_a_number;
 use crate::util::number;
 use crate::util::stamped_table::StampedTable;
 
@@ -109,6 +110,14 @@ impl<'a> MessageRun<'a, '_> {
         let index = self.values.records.len() as u32 - 1;
         self.memo.operands.insert(key, index);
         Ok(RecordIndex(index))
+    }
+
+    /// Could the string-value of an element be a number, if that is the operand? Its beginning tells, so that nested
+    /// elements do not cost the text below them over and over.
+    pub(super) fn may_be_number(&self, operand: OperandId, node: NodeId) -> bool {
+        let shared = self.population.shared.operand(operand);
+        let is_own = shared.is_some_and(|shared| shared.operand == Operand::Own);
+        !is_own || starts_like_a_number(self.message, node, &mut 0)
     }
 
     pub(super) fn budget_exceeded(&self) -> EvalError {

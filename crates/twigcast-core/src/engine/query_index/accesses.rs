@@ -3,7 +3,7 @@
 use super::{QueryIndex, Segment};
 use crate::access::conditions::{ConditionId, NO_CONDITION};
 use crate::access::table::{AccessEntry, WHOLE};
-use crate::automaton::nfa::StateId;
+use crate::automaton::nfa::{AcceptItem, StateId};
 use crate::plan::{Access, LinearStep};
 use crate::predicate::packed::QUERIES_MAX;
 
@@ -12,11 +12,25 @@ use crate::predicate::packed::QUERIES_MAX;
 pub struct RegisteredAccess {
     /// The query, perhaps marked with [`WHOLE`].
     query: u32,
-    /// Where they wait; `None`: nowhere yet.
-    home: Option<(Segment, StateId)>,
+    home: AccessHome,
     /// The numbers of their tests and residuals.
     entries: Box<[(ConditionId, ConditionId)]>,
 }
+
+/// Where accesses wait.
+#[derive(Clone, Copy, Debug)]
+enum AccessHome {
+    /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
+    Item(Segment, u32),
+    /// In the table of an automaton's state where many wait.
+    Table(Segment, StateId),
+    /// Nowhere yet, or no longer.
+    Unregistered,
+}
+
+/// Entries at one state of the automaton from which on they get a table of their own. Below it, one look-up serves all
+/// states that an element is in.
+const TABLE_ENTRIES_MIN: usize = 1024;
 
 impl RegisteredAccess {
     fn entries(&self) -> impl Iterator<Item = (ConditionId, AccessEntry)> + '_ {
@@ -53,7 +67,8 @@ impl QueryIndex {
             acquired.push((test, residual));
         }
         let query = query | if whole { WHOLE } else { 0 };
-        let number = self.accesses.insert(RegisteredAccess { query, home: None, entries: acquired.into() });
+        let number =
+            self.accesses.insert(RegisteredAccess { query, home: AccessHome::Unregistered, entries: acquired.into() });
         self.settle_access(number, path, segment);
         number
     }
@@ -62,40 +77,105 @@ impl QueryIndex {
         // Tables are asked afresh at each element, so that what joins one disturbs nothing that matchers have learnt.
         let main = self.main.nfa.find(path).filter(|state| self.main.access_tables.contains_key(state));
         let segment = if main.is_some() { Segment::Main } else { segment };
+        let count = self.access_entries(number).count();
+        let paths = self.paths_mut(segment);
+        let state = paths.nfa.state_of(path);
+        let waiting = paths.waiting_accesses.get(&state).copied().unwrap_or(0);
+        if paths.access_tables.contains_key(&state) || waiting + count >= TABLE_ENTRIES_MIN {
+            self.join_access_table(number, segment, state);
+            return;
+        }
+        let item = paths.nfa.insert_item(state, AcceptItem::Access(number));
+        paths.waiting_accesses.insert(state, waiting + count);
+        self.set_access_home(number, AccessHome::Item(segment, item));
+    }
+
+    fn set_access_home(&mut self, number: u32, home: AccessHome) {
+        if let Some(access) = self.accesses.get_mut(number) {
+            access.home = home;
+        }
+    }
+
+    fn join_access_table(&mut self, number: u32, segment: Segment, state: StateId) {
         let paths = match segment {
             Segment::Main => &mut self.main,
             Segment::Recent => &mut self.recent,
         };
-        let state = paths.nfa.state_of(path);
         paths.nfa.attach(state);
+        let is_new = !paths.access_tables.contains_key(&state);
         let table = paths.access_tables.entry(state).or_default();
-        let Some(access) = self.accesses.get_mut(number) else { return };
-        access.home = Some((segment, state));
-        access.entries().for_each(|(test, entry)| table.insert(test, entry, &self.shared));
+        if let Some(access) = self.accesses.get_mut(number) {
+            access.home = AccessHome::Table(segment, state);
+            access.entries().for_each(|(test, entry)| table.insert(test, entry, &self.shared));
+        }
+        if is_new {
+            self.move_into_access_table(segment, state);
+        }
+    }
+
+    /// Moves the accesses that wait at a state as items into its table.
+    fn move_into_access_table(&mut self, segment: Segment, state: StateId) {
+        let paths = self.paths_mut(segment);
+        paths.waiting_accesses.remove(&state);
+        let items = paths.nfa.items(state);
+        let waiting: Vec<u32> =
+            items.filter_map(|item| if let AcceptItem::Access(number) = item { Some(number) } else { None }).collect();
+        for number in waiting {
+            let Some(AccessHome::Item(_, item)) = self.accesses.get(number).map(|access| access.home) else { continue };
+            // The new home first: a state without any use would be taken out.
+            self.join_access_table(number, segment, state);
+            self.paths_mut(segment).nfa.remove(item);
+        }
     }
 
     /// Takes accesses away from where they wait. Returns the path that they waited on.
     fn unsettle_access(&mut self, number: u32) -> Option<Vec<LinearStep>> {
+        let count = self.access_entries(number).count();
         let access = self.accesses.get_mut(number)?;
-        let (segment, state) = access.home.take()?;
-        let paths = match segment {
-            Segment::Main => &mut self.main,
-            Segment::Recent => &mut self.recent,
-        };
-        let path = paths.nfa.path_of(state);
-        if let Some(table) = paths.access_tables.get_mut(&state) {
-            access.entries().for_each(|(test, entry)| table.remove(test, entry, &self.shared));
-            if table.is_empty() {
-                paths.access_tables.remove(&state);
+        match std::mem::replace(&mut access.home, AccessHome::Unregistered) {
+            AccessHome::Unregistered => None,
+            AccessHome::Item(segment, item) => {
+                let paths = self.paths_mut(segment);
+                let state = paths.nfa.state_of_item(item);
+                let path = paths.nfa.path_of(state);
+                if let Some(waiting) = paths.waiting_accesses.get_mut(&state) {
+                    *waiting -= count;
+                    if *waiting == 0 {
+                        paths.waiting_accesses.remove(&state);
+                    }
+                }
+                paths.nfa.remove(item);
+                Some(path)
+            }
+            AccessHome::Table(segment, state) => {
+                let paths = match segment {
+                    Segment::Main => &mut self.main,
+                    Segment::Recent => &mut self.recent,
+                };
+                let path = paths.nfa.path_of(state);
+                if let Some(table) = paths.access_tables.get_mut(&state) {
+                    access.entries().for_each(|(test, entry)| table.remove(test, entry, &self.shared));
+                    if table.is_empty() {
+                        paths.access_tables.remove(&state);
+                    }
+                }
+                paths.nfa.detach(state);
+                Some(path)
             }
         }
-        paths.nfa.detach(state);
-        Some(path)
+    }
+
+    /// The tests and entries of accesses.
+    pub fn access_entries(&self, number: u32) -> impl Iterator<Item = (ConditionId, AccessEntry)> + '_ {
+        self.accesses.get(number).into_iter().flat_map(RegisteredAccess::entries)
     }
 
     /// The segment in which accesses wait.
     pub(super) fn segment_of_access(&self, number: u32) -> Option<Segment> {
-        Some(self.accesses.get(number)?.home?.0)
+        match self.accesses.get(number)?.home {
+            AccessHome::Item(segment, _) | AccessHome::Table(segment, _) => Some(segment),
+            AccessHome::Unregistered => None,
+        }
     }
 
     /// Moves accesses of the recent segment into the main one.

@@ -79,6 +79,8 @@ pub struct PathIndex {
     pub trigger_tables: FxHashMap<StateId, TriggerTable>,
     /// What waits for values at states, by the tests that lead to it.
     pub access_tables: FxHashMap<StateId, AccessTable>,
+    /// How many entries of accesses wait as items at a state.
+    waiting_accesses: FxHashMap<StateId, usize>,
     /// How many keyed triggers wait as items at a state.
     waiting: FxHashMap<StateId, u32>,
 }
@@ -126,6 +128,10 @@ pub struct QueryIndex {
 impl TriggerConditions for QueryIndex {
     fn keyed(&self, trigger: u32) -> Option<IndexedTrigger> {
         self.keyed_trigger(trigger, self.triggers.get(trigger)?)
+    }
+
+    fn insert_access(&self, access: u32, table: &mut AccessTable) {
+        self.access_entries(access).for_each(|(test, entry)| table.insert(test, entry, &self.shared));
     }
 
     fn branching(&self, twig: u32) -> Option<IndexedTrigger> {
