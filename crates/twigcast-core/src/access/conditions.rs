@@ -6,19 +6,12 @@ use std::rc::Rc;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
+use super::entry::{ConditionId, OperandId};
 use super::expr_hash::{hash_expr, hash_step};
-use super::prefixes::Prefixes;
-use super::substrings::Substrings;
+use super::prefixes::PrefixIndex;
+use super::substrings::SubstringIndex;
 use crate::plan::{Condition, Frequencies, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
-
-/// Number of a condition. 0 is none: nothing is to be verified.
-pub type ConditionId = u32;
-/// Number of an operand.
-pub type OperandId = u32;
-
-/// The condition that always holds, in place of a number.
-pub const NO_CONDITION: ConditionId = 0;
 
 /// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
 const PRIOR_USES: f32 = 20.0;
@@ -78,13 +71,13 @@ pub struct SharedOperand {
     pub operand: Operand,
     /// Uses of all its tests.
     uses: u32,
-    prefixes: Prefixes,
-    substrings: Substrings,
+    prefixes: PrefixIndex,
+    substrings: SubstringIndex,
 }
 
 /// All operands and conditions in use.
 #[derive(Clone, Debug, Default)]
-pub struct ConditionTable {
+pub struct SharedConditions {
     /// By number; the first is never in use.
     conditions: Vec<Option<ConditionEntry>>,
     free: Vec<ConditionId>,
@@ -94,7 +87,7 @@ pub struct ConditionTable {
     operand_ids: HashTable<OperandId>,
 }
 
-impl ConditionTable {
+impl SharedConditions {
     /// The number of a condition, with one more use.
     pub fn acquire(&mut self, condition: &Condition) -> ConditionId {
         let shared = match condition {
@@ -262,8 +255,8 @@ impl ConditionTable {
         let shared = SharedOperand {
             operand: operand.clone(),
             uses: 1,
-            prefixes: Prefixes::default(),
-            substrings: Substrings::default(),
+            prefixes: PrefixIndex::default(),
+            substrings: SubstringIndex::default(),
         };
         let id = match self.free_operands.pop() {
             Some(id) => {
@@ -385,7 +378,7 @@ impl ConditionTable {
     }
 }
 
-impl Frequencies for ConditionTable {
+impl Frequencies for SharedConditions {
     fn equality(&self, operand: &Operand, text: &str) -> f32 {
         let operand = self.operand_id(hash_operand(operand), operand);
         let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
@@ -410,7 +403,7 @@ impl SharedCondition {
     }
 
     /// Is it decided from other conditions on the same element?
-    pub fn is_made_of_others(&self) -> bool {
+    pub fn is_composite(&self) -> bool {
         matches!(self, Self::All(_) | Self::Any(_))
     }
 

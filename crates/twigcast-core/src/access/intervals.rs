@@ -4,7 +4,7 @@
 //! then sorted; lists of like size are merged. Each list is an implicit tree of distinct ranges: the one in the middle is
 //! the root, which knows the greatest end of all, and the two halves are its subtrees.
 
-use super::table::AccessEntry;
+use super::entry::AccessEntry;
 use crate::plan::NumberRange;
 
 /// Entries that are gone through one by one.

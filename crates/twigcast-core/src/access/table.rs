@@ -2,23 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
-use super::conditions::{ConditionId, ConditionTable, NO_CONDITION, OperandId, SharedCondition};
+use super::conditions::{SharedCondition, SharedConditions};
+use super::entry::{AccessEntry, ConditionId, NO_CONDITION, OperandId};
 use super::intervals::IntervalIndex;
 use crate::plan::{NumberRange, Operand, Relation};
 use crate::query::ast::NameTest;
 use crate::vocabulary::Name;
-
-/// A query that waits, and what has to be verified of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AccessEntry {
-    /// What remains to be verified at the element; [`NO_CONDITION`]: nothing.
-    pub residual: ConditionId,
-    /// The query, perhaps marked with [`WHOLE`].
-    pub query: u32,
-}
-
-/// Marks a query that has to be evaluated as a whole besides.
-pub const WHOLE: u32 = 1 << 31;
 
 /// From so many uses on, a residual has ranges of its own, and is decided before any of them is looked for.
 const GUARD_USES_MIN: u32 = 64;
@@ -123,7 +112,7 @@ fn remove_sorted(entries: &mut Vec<AccessEntry>, entry: AccessEntry) {
 }
 
 impl RangeIndex {
-    fn insert(&mut self, range: NumberRange, entry: AccessEntry, conditions: &ConditionTable) {
+    fn insert(&mut self, range: NumberRange, entry: AccessEntry, conditions: &SharedConditions) {
         if let Some((_, index)) = self.guarded.iter_mut().find(|(residual, _)| *residual == entry.residual) {
             return index.insert(range, entry);
         }
@@ -189,7 +178,7 @@ impl TableOperand {
 }
 
 impl OperandNames {
-    fn insert(&mut self, operand: OperandId, position: u32, conditions: &ConditionTable) {
+    fn insert(&mut self, operand: OperandId, position: u32, conditions: &SharedConditions) {
         match conditions.operand(operand).map(|shared| &shared.operand) {
             Some(Operand::Attribute(name)) => _ = self.attributes.insert(*name, position),
             Some(Operand::Children(NameTest::Name(name))) => _ = self.children.insert(*name, position),
@@ -230,7 +219,7 @@ impl OperandNames {
 
 impl AccessTable {
     /// Lets an entry wait for a test; for [`NO_CONDITION`], for each element.
-    pub fn insert(&mut self, test: ConditionId, entry: AccessEntry, conditions: &ConditionTable) {
+    pub fn insert(&mut self, test: ConditionId, entry: AccessEntry, conditions: &SharedConditions) {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return insert_sorted(&mut self.unconditional, entry);
         };
@@ -259,7 +248,7 @@ impl AccessTable {
     }
 
     /// Removes what [`Self::insert`] added.
-    pub fn remove(&mut self, test: ConditionId, entry: AccessEntry, conditions: &ConditionTable) {
+    pub fn remove(&mut self, test: ConditionId, entry: AccessEntry, conditions: &SharedConditions) {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return remove_sorted(&mut self.unconditional, entry);
         };
@@ -287,7 +276,7 @@ impl AccessTable {
         self.positions.get(&operand).map(|&position| position as usize)
     }
 
-    fn number_operands(&mut self, conditions: &ConditionTable) {
+    fn number_operands(&mut self, conditions: &SharedConditions) {
         self.names = OperandNames::default();
         self.positions.clear();
         for (position, operand) in (0..).zip(&self.operands) {
@@ -315,7 +304,12 @@ impl AccessTable {
     }
 
     /// Visits all that waits for tests of an operand.
-    pub fn for_each_of(&self, operand: &TableOperand, conditions: &ConditionTable, mut visit: impl FnMut(AccessEntry)) {
+    pub fn for_each_of(
+        &self,
+        operand: &TableOperand,
+        conditions: &SharedConditions,
+        mut visit: impl FnMut(AccessEntry),
+    ) {
         operand.ranges.for_each(&mut visit);
         for (test, list) in &self.lists {
             let is_its =

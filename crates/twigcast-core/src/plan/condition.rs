@@ -301,3 +301,8 @@ pub(super) fn is_structural(expr: &Expr) -> bool {
         _ => false,
     }
 }
+
+/// Is this the step `descendant-or-self::node()` of the abbreviation `//`?
+pub(super) fn is_double_slash(step: &Step) -> bool {
+    step.axis == Axis::DescendantOrSelf && step.test == NodeTest::Node && step.predicates.is_empty()
+}

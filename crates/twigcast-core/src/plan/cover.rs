@@ -8,12 +8,13 @@
 
 use std::rc::Rc;
 
-use super::condition::{StaticValue, necessary_paths, value_without_nodes};
+use super::condition::{StaticValue, is_double_slash, necessary_paths, value_without_nodes};
 use super::formula::{Formula, PathPattern, PatternStep};
 use super::operand::{Relation, ValueTest};
 use super::path::on_some_element;
-use super::residual::{ChainStep, Condition, Residuals, all, condition_of};
-use super::{Access, Action, Frequencies, LinearStep, Route, is_double_slash};
+use super::residual::{ChainStep, Residuals, all, condition_of};
+use super::residual_condition::Condition;
+use super::route::{Access, Action, Frequencies, LinearStep, Route};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
 /// What a condition costs that no index narrows down, against one that each message satisfies.

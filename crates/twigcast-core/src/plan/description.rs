@@ -1,7 +1,7 @@
 //! A cover as text: what leads to a query, as the query would say it.
 
 use super::operand::{NumberRange, Operand, Relation, ValueTest, number};
-use super::{Access, Action, LinearStep, Route};
+use super::route::{Access, Action, LinearStep, Route};
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
 use crate::util::number::format;
 

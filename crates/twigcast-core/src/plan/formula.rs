@@ -6,9 +6,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::condition::{is_positional, mirrored};
+use super::condition::{is_double_slash, is_positional, mirrored};
 use super::operand::{Operand, Relation, ValueTest, relation};
-use super::{LinearStep, is_double_slash};
+use super::path::leads_on_from_elements;
+use super::route::LinearStep;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 
 /// A condition on an element.
@@ -144,7 +145,7 @@ impl<'q> PathPattern<'q> {
                 descendant = true;
                 continue;
             }
-            let leads_on = super::path::leads_on_from_elements(&path.steps[index + 1..]);
+            let leads_on = leads_on_from_elements(&path.steps[index + 1..]);
             let Some(step) = element_step(step, descendant, leads_on) else { break };
             pattern.elements.push(PatternStep { source: from..index + 1, ..step });
             (from, descendant) = (index + 1, false);

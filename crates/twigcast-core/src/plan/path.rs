@@ -1,8 +1,7 @@
-//! The trunk of a location path, and routes that need no verification.
+//! The trunk of a location path: its leading element steps.
 
-use super::condition::{is_positional, is_structural};
-use super::trigger::{self, TriggerChoice};
-use super::{Action, LinearStep, Route, is_double_slash};
+use super::condition::{is_double_slash, is_positional};
+use super::route::LinearStep;
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
 
 /// The leading element steps of a path, with all that the path says of each of them. What comes after (an attribute, a
@@ -21,7 +20,7 @@ pub(super) struct StepCheck {
 }
 
 impl StepCheck {
-    fn is_trivial(&self) -> bool {
+    pub(super) fn is_trivial(&self) -> bool {
         self.conditions.is_empty() && self.positional.is_none()
     }
 }
@@ -123,22 +122,6 @@ fn conjuncts(predicates: &[Expr]) -> Vec<Expr> {
         }
     }
     list
-}
-
-/// The route of a path of which only structure or look-ups by the values of attributes decide; `None` for any other.
-pub(super) fn exact_route(trunk: &Trunk) -> Option<Route> {
-    let Some(first) = trunk.iter().position(|check| !check.is_trivial()) else {
-        return Some(Route { path: linear(trunk), action: Action::Accept });
-    };
-    if trunk.iter().all(|check| check.positional.is_none() && check.conditions.iter().all(is_structural)) {
-        let mut conditions = trunk[first].conditions.clone();
-        if first + 1 < trunk.len() {
-            conditions.push(relative(steps_of(&trunk[first + 1..])));
-        }
-        let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
-        return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
-    }
-    trigger::best(trunk).map(TriggerChoice::into_route)
 }
 
 pub(super) fn linear(trunk: &[StepCheck]) -> Vec<LinearStep> {

@@ -1,16 +1,16 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
-use super::condition::{as_path, is_structural};
+use super::condition::{as_path, is_double_slash, is_structural};
 use super::path::{StepCheck, Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
+use super::route::{Action, LinearStep, Route, Verify};
 use super::value_condition::{self, Distance, ValueCondition};
-use super::{Action, LinearStep, Route, Verify, is_double_slash};
 use crate::query::ast::{Axis, Expr, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger, besides the path itself.
 const SPINES_MAX: usize = 31;
 
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
-pub(super) struct TriggerChoice {
+struct TriggerChoice {
     path: Vec<LinearStep>,
     key: ValueCondition,
     verify: Verify,
@@ -27,13 +27,38 @@ impl TriggerChoice {
         !self.key.value.is_comparison()
     }
 
-    pub(super) fn into_route(self) -> Route {
+    fn into_route(self) -> Route {
         Route { path: self.path, action: Action::Trigger { key: self.key, verify: self.verify } }
     }
 }
 
+/// The route of an expression that structure and look-ups of values decide, without anything to verify.
+pub(super) fn exact_route(expr: &Expr) -> Option<Route> {
+    // Of values other than those of attributes one can be looked up, and nothing else be asked for.
+    if value_condition::content_lookups(expr)? > 1 {
+        return None;
+    }
+    trunk_route(&trunk_of(&as_path(expr)?.steps)?)
+}
+
+/// The route of a path of which only structure or look-ups by the values of attributes decide; `None` for any other.
+fn trunk_route(trunk: &Trunk) -> Option<Route> {
+    let Some(first) = trunk.iter().position(|check| !check.is_trivial()) else {
+        return Some(Route { path: linear(trunk), action: Action::Accept });
+    };
+    if trunk.iter().all(|check| check.positional.is_none() && check.conditions.iter().all(is_structural)) {
+        let mut conditions = trunk[first].conditions.clone();
+        if first + 1 < trunk.len() {
+            conditions.push(relative(steps_of(&trunk[first + 1..])));
+        }
+        let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
+        return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
+    }
+    best(trunk).map(TriggerChoice::into_route)
+}
+
 /// The best trigger of a trunk, looked for on the trunk itself and on every nested path that hangs on it.
-pub(super) fn best(trunk: &Trunk) -> Option<TriggerChoice> {
+fn best(trunk: &Trunk) -> Option<TriggerChoice> {
     // A spine and where its last nested part begins: only that part is searched for further nested paths, since those
     // further up were tried when the spine was made.
     let mut spines = Vec::new();

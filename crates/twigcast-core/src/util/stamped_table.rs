@@ -3,13 +3,13 @@
 /// An open table of keys and numbers. At most half of the slots are in use, and their number is a power of two.
 #[derive(Debug, Default)]
 pub(crate) struct StampedTable {
-    slots: Box<[Slot]>,
+    slots: Box<[StampedSlot]>,
     stamp: u32,
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct StampedSlot {
     key: u64,
     /// 0: never in use.
     stamp: u32,
@@ -63,23 +63,23 @@ impl StampedTable {
         }
         let at = self.slot(key);
         self.len += usize::from(self.slots[at].stamp != self.stamp);
-        self.slots[at] = Slot { key, stamp: self.stamp, value };
+        self.slots[at] = StampedSlot { key, stamp: self.stamp, value };
     }
 
     fn grow(&mut self) {
         let before = std::mem::take(&mut self.slots);
-        self.slots = vec![Slot::default(); (before.len() * 2).max(SLOTS_MIN)].into();
+        self.slots = vec![StampedSlot::default(); (before.len() * 2).max(SLOTS_MIN)].into();
         let stamp = self.stamp.max(1);
         for slot in before.iter().filter(|slot| slot.stamp == self.stamp && slot.stamp != 0) {
             let at = self.slot(slot.key);
-            self.slots[at] = Slot { stamp, ..*slot };
+            self.slots[at] = StampedSlot { stamp, ..*slot };
         }
         self.stamp = stamp;
     }
 
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.slots.len() * size_of::<Slot>()
+        self.slots.len() * size_of::<StampedSlot>()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Accesses: the queries that the values of an element lead to.
 
 use super::{Decisions, MessageRun};
-use crate::access::conditions::NO_CONDITION;
-use crate::access::table::{AccessEntry, AccessTable, RangeIndex, TableOperand, WHOLE};
+use crate::access::entry::{AccessEntry, NO_CONDITION, WHOLE};
+use crate::access::table::{AccessTable, RangeIndex, TableOperand};
 use crate::automaton::nfa::StateId;
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;

@@ -2,6 +2,7 @@
 
 mod accesses;
 mod ancestors;
+mod condition_memo;
 mod conditions;
 mod lookups;
 mod operand_values;
@@ -14,9 +15,8 @@ mod twigs;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::ancestors::AncestorStack;
-pub(super) use self::conditions::ConditionMemo;
+pub(super) use self::condition_memo::{ConditionMemo, OperandValues};
 pub(super) use self::lookups::{LookupRequest, ValueLookups};
-pub(super) use self::operand_values::OperandValues;
 use self::satisfied_atoms::SatisfiedAtoms;
 use self::trigger_tables::AncestorConditions;
 use super::Engine;

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::MessageRun;
-use crate::access::conditions::{ConditionId, OperandId};
+use super::condition_memo::{OperandRecord, OperandValues, RecordIndex, span};
+use crate::access::entry::{ConditionId, OperandId};
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
 use crate::eval::{EvalError, NodeRef, Value};
 use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
 use crate::predicate::atoms::starts_like_a_number;
 use crate::util::number;
-use crate::util::stamped_table::StampedTable;
 
 /// Operands that are expressions count their visits for themselves, since queries share them: their numbers begin here.
 const OPERAND_PAYERS: u32 = 1 << 29;
@@ -19,64 +19,6 @@ const OPERAND_PAYERS: u32 = 1 << 29;
 const FAILED: u32 = u32::MAX;
 /// So few values are compared one by one.
 const COMPARED_MAX: usize = 2;
-/// After so many values what was read is forgotten, and read again where it is needed again.
-const TEXTS_MAX: usize = 1 << 20;
-
-/// The values of one operand at one element, as ranges of what was read.
-#[derive(Clone, Copy, Debug, Default)]
-struct OperandRecord {
-    operand: OperandId,
-    /// Texts.
-    texts: (u32, u32),
-    /// Which of the texts that queries ask for they are, as tests in order; `None`: not asked yet.
-    equalities: Option<(u32, u32)>,
-    /// Those that are numbers, in order; `None`: not asked yet.
-    numbers: Option<(u32, u32)>,
-    /// The tests for texts that they contain, in order; `None`: not asked yet.
-    substrings: Option<(u32, u32)>,
-}
-
-/// Index of a record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RecordIndex(u32);
-
-/// All values read so far.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct OperandValues<'a> {
-    records: Vec<OperandRecord>,
-    texts: Vec<Cow<'a, str>>,
-    numbers: Vec<u64>,
-    tests: Vec<ConditionId>,
-}
-
-fn span(range: (u32, u32)) -> Range<usize> {
-    range.0 as usize..range.1 as usize
-}
-
-impl OperandValues<'_> {
-    /// Forgets what was read, if that is much.
-    pub(super) fn trim(&mut self, known: &mut StampedTable) {
-        if self.texts.len() + self.numbers.len() + self.tests.len() + self.records.len() > TEXTS_MAX {
-            *self = Self::default();
-            known.clear();
-        }
-    }
-
-    /// The texts of a record.
-    pub(super) fn texts(&self, record: RecordIndex) -> &[Cow<'_, str>] {
-        &self.texts[span(self.records[record.0 as usize].texts)]
-    }
-
-    /// The numbers of a range.
-    pub(super) fn numbers(&self, numbers: Range<usize>) -> &[u64] {
-        &self.numbers[numbers]
-    }
-
-    /// The tests of a range.
-    pub(super) fn tests(&self, tests: Range<usize>) -> &[ConditionId] {
-        &self.tests[tests]
-    }
-}
 
 /// The string-value of an element. What is looked at for it is added to `visits`.
 fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {

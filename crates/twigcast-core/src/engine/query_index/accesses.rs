@@ -1,8 +1,7 @@
 //! Accesses: where queries wait for the values that lead to them.
 
 use super::{QueryIndex, Segment};
-use crate::access::conditions::{ConditionId, NO_CONDITION};
-use crate::access::table::{AccessEntry, WHOLE};
+use crate::access::entry::{AccessEntry, ConditionId, NO_CONDITION, WHOLE};
 use crate::automaton::nfa::{AcceptItem, StateId};
 use crate::plan::{Access, LinearStep};
 use crate::predicate::packed::QUERIES_MAX;

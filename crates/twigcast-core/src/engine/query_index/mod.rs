@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 
-use crate::access::conditions::ConditionTable;
+use crate::access::conditions::SharedConditions;
 use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
 use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
@@ -119,7 +119,7 @@ pub struct QueryIndex {
     /// The distinct structural conditions of triggers.
     pub conditions: StructuralConditions,
     /// The operands and conditions that accesses test and verify.
-    pub shared: ConditionTable,
+    pub shared: SharedConditions,
     accesses: Slab<RegisteredAccess>,
     /// Queries to evaluate on each message.
     pub always: Vec<u32>,
