@@ -12,6 +12,7 @@ use super::prefixes::PrefixIndex;
 use super::substrings::SubstringIndex;
 use crate::plan::{Condition, Frequencies, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
+use crate::twig::conditions::{StructuralConditionId, StructuralConditions};
 
 /// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
 const PRIOR_USES: f32 = 20.0;
@@ -33,6 +34,8 @@ pub enum SharedCondition {
     Test(OperandId, Relation),
     /// See [`Condition::Expr`].
     Expr(Box<Expr>),
+    /// See [`Condition::Structure`].
+    Structure(StructuralConditionId),
     /// See [`Condition::Position`].
     Position(Box<Step>),
     /// See [`Condition::Above`].
@@ -85,6 +88,8 @@ pub struct SharedConditions {
     operands: Vec<Option<SharedOperand>>,
     free_operands: Vec<OperandId>,
     operand_ids: HashTable<OperandId>,
+    /// The distinct structural conditions, of triggers too.
+    pub structures: StructuralConditions,
 }
 
 impl SharedConditions {
@@ -96,6 +101,7 @@ impl SharedConditions {
             Condition::Not(operand) => SharedCondition::Not(self.acquire(operand)),
             Condition::Test(test) => return self.acquire_test(test),
             Condition::Expr(expr) => SharedCondition::Expr(Box::new(expr.clone())),
+            Condition::Structure(expr) => SharedCondition::Structure(self.structures.acquire(expr)),
             Condition::Position(step) => SharedCondition::Position(Box::new(step.clone())),
             Condition::Above(levels, operand) => SharedCondition::Above(*levels, self.acquire(operand)),
             Condition::Ancestor(operand) => SharedCondition::Ancestor(self.acquire(operand)),
@@ -107,7 +113,7 @@ impl SharedConditions {
         let hash = hash_condition(&shared);
         match self.condition_with(hash, |existing| *existing == shared) {
             Some(id) => {
-                shared.operands().iter().for_each(|&operand| self.release(operand));
+                self.release_parts(&shared);
                 self.use_again(id)
             }
             None => self.insert(hash, shared),
@@ -210,8 +216,15 @@ impl SharedConditions {
         if entry.uses == 0
             && let Some(condition) = self.take_out(id)
         {
-            condition.operands().iter().for_each(|&operand| self.release(operand));
+            self.release_parts(&condition);
         }
+    }
+
+    fn release_parts(&mut self, condition: &SharedCondition) {
+        if let SharedCondition::Structure(structure) = condition {
+            self.structures.release(*structure);
+        }
+        condition.operands().iter().for_each(|&operand| self.release(operand));
     }
 
     fn release_test(&mut self, id: ConditionId, operand: OperandId) {
@@ -398,7 +411,9 @@ impl SharedCondition {
             | Self::Ancestor(operand)
             | Self::Child(_, operand)
             | Self::AtDocument(operand) => std::slice::from_ref(operand),
-            Self::Test(..) | Self::Expr(_) | Self::Position(_) | Self::Named(_) | Self::IsRoot => &[],
+            Self::Test(..) | Self::Expr(_) | Self::Structure(_) | Self::Position(_) | Self::Named(_) | Self::IsRoot => {
+                &[]
+            }
         }
     }
 
@@ -413,7 +428,7 @@ impl SharedCondition {
             Self::Named(_) | Self::IsRoot => 0,
             Self::Test(_, Relation::Contains(_)) => 3,
             Self::Test(..) => 1,
-            Self::Above(..) | Self::AtDocument(_) => 2,
+            Self::Above(..) | Self::AtDocument(_) | Self::Structure(_) => 2,
             Self::OneOf(_, TextMatch::Equal, _) => 2,
             Self::OneOf(_, TextMatch::Contain, _) => 3,
             Self::All(_) | Self::Any(_) | Self::Not(_) | Self::Child(..) | Self::Ancestor(_) => 4,
@@ -432,6 +447,7 @@ fn hash_condition(condition: &SharedCondition) -> u64 {
     match condition {
         SharedCondition::Test(operand, relation) => return hash_test(*operand, relation),
         SharedCondition::Expr(expr) => hash_expr(expr, &mut state),
+        SharedCondition::Structure(structure) => structure.hash(&mut state),
         SharedCondition::Position(step) => hash_step(step, &mut state),
         SharedCondition::Above(levels, _) => levels.hash(&mut state),
         SharedCondition::OneOf(operand, how, _) => (operand, how).hash(&mut state),

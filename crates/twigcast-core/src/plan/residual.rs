@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::condition::is_structural;
 use super::formula::{Formula, PathPattern, PatternStep, conjunction};
 use super::operand::{Operand, Relation, ValueTest};
 use super::residual_condition::Condition;
@@ -50,9 +51,13 @@ impl Residuals<'_> {
         if let Some(test) = pattern.compared_nodes().or_else(|| self.turned_out(pattern)) {
             return Rc::new(Condition::Test(test));
         }
+        let whole = pattern.whole();
+        if is_structural(&whole) {
+            return Rc::new(Condition::Structure(whole));
+        }
         let is_walk = |element: &PatternStep<'_>| !element.step.descendant && element.positional.is_none();
         if !pattern.elements.iter().all(is_walk) {
-            return Rc::new(Condition::Expr(pattern.whole()));
+            return Rc::new(Condition::Expr(whole));
         }
         let mut below: Option<Rc<Condition>> = None;
         for element in pattern.elements.iter().rev() {

@@ -18,6 +18,8 @@ pub enum Condition {
     Test(ValueTest),
     /// An expression is true there.
     Expr(Expr),
+    /// The same for an expression that asks for structure only, so that elements of one shape have one answer.
+    Structure(Expr),
     /// The predicates of a step hold at the element's position among the children of its parent.
     Position(Step),
     /// The element so many levels up satisfies a condition.

@@ -108,6 +108,7 @@ impl<'a> MessageRun<'a, '_> {
                 self.evaluator.resume(CONDITION_PAYERS + id);
                 self.evaluator.condition(expr, NodeRef::Node(node))
             }
+            SharedCondition::Structure(structure) => self.has_structure(node, *structure),
             SharedCondition::Position(step) => {
                 self.evaluator.resume(CONDITION_PAYERS + id);
                 self.evaluator.predicates_hold(step, node)

@@ -67,12 +67,12 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     /// Does a structural condition hold at an element?
-    fn has_structure(&mut self, element: NodeId, number: StructuralConditionId) -> Result<bool, EvalError> {
+    pub(super) fn has_structure(&mut self, element: NodeId, number: StructuralConditionId) -> Result<bool, EvalError> {
         let shape = self.shape_of[element as usize];
         if let Some(truth) = self.decided.get(number, shape) {
             return Ok(truth);
         }
-        let Some(condition) = self.population.conditions.get(number) else { return Ok(false) };
+        let Some(condition) = self.population.shared.structures.get(number) else { return Ok(false) };
         if shape != NO_SHAPE {
             let required = &condition.required;
             if !required.children.within(self.shapes.children_mask(shape))

@@ -19,7 +19,6 @@ use crate::predicate::trigger_table::TriggerTable;
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::query::ast::Expr;
 use crate::twig::branches::Branches;
-use crate::twig::conditions::StructuralConditions;
 use crate::twig::{RequiredNames, Twig, TwigCondition};
 
 use accesses::RegisteredAccess;
@@ -116,8 +115,6 @@ pub struct QueryIndex {
     pub atoms: Atoms,
     /// What the conditions of the bulk's twigs are made of.
     pub branches: Branches,
-    /// The distinct structural conditions of triggers.
-    pub conditions: StructuralConditions,
     /// The operands and conditions that accesses test and verify.
     pub shared: SharedConditions,
     accesses: Slab<RegisteredAccess>,

@@ -88,7 +88,8 @@ impl QueryIndex {
         let mut also = also.into_iter();
         let first = also.next();
         let also = also.collect();
-        let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
+        let shapes =
+            verify.shapes.iter().map(|(distance, expr)| (*distance, self.shared.structures.acquire(expr))).collect();
         let rest = RemainingTests { also, below: Box::default(), shapes, whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
         CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
@@ -111,7 +112,8 @@ impl QueryIndex {
     /// Make what a trigger asks of the structure below its element one of branches, where it can be. Only for the bulk;
     /// see [`Self::split_twig`].
     pub(super) fn split_trigger(&mut self, number: u32) {
-        let Self { triggers, conditions, branches, .. } = self;
+        let Self { triggers, shared, branches, .. } = self;
+        let conditions = &mut shared.structures;
         let Some(trigger) = triggers.get_mut(number) else { return };
         let Some(rest) = trigger.rest.as_deref_mut() else { return };
         let (mut kept, mut below) = (Vec::new(), rest.below.to_vec());
@@ -151,7 +153,7 @@ impl QueryIndex {
         if let Some(rest) = trigger.rest {
             rest.also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
             rest.below.iter().for_each(|&branch| self.branches.release_one(branch));
-            rest.shapes.iter().for_each(|&(_, condition)| self.conditions.release(condition));
+            rest.shapes.iter().for_each(|&(_, condition)| self.shared.structures.release(condition));
         }
     }
 }
