@@ -52,7 +52,7 @@ pub enum SharedCondition {
     IsRoot,
 }
 
-/// How values are compared with a list of texts.
+/// A way to compare values with a list of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextMatch {
     /// A value is one of them.
@@ -70,7 +70,7 @@ struct ConditionEntry {
 /// An operand and the texts that its values are tested for.
 #[derive(Clone, Debug)]
 pub struct SharedOperand {
-    /// What it is.
+    /// The operand itself.
     pub operand: Operand,
     /// Uses of all its tests.
     uses: u32,
@@ -93,7 +93,7 @@ pub struct SharedConditions {
 }
 
 impl SharedConditions {
-    /// The number of a condition, with one more use.
+    /// Returns the number of a condition, with one more use.
     pub fn acquire(&mut self, condition: &Condition) -> ConditionId {
         let shared = match condition {
             Condition::All(operands) => SharedCondition::All(self.acquire_all(operands)),
@@ -143,7 +143,7 @@ impl SharedConditions {
         }
     }
 
-    /// The number of a test, with one more use.
+    /// Returns the number of a test, with one more use.
     pub fn acquire_test(&mut self, test: &ValueTest) -> ConditionId {
         let operand = self.acquire_operand(&test.operand);
         let hash = hash_test(operand, &test.relation);
@@ -162,7 +162,7 @@ impl SharedConditions {
         id
     }
 
-    /// One more use of a condition.
+    /// Adds one use to a condition.
     pub fn acquire_again(&mut self, id: ConditionId) -> ConditionId {
         match self.condition(id) {
             Some(&SharedCondition::Test(operand, _)) => {
@@ -206,7 +206,7 @@ impl SharedConditions {
         self.condition_ids.find(hash, |&id| self.condition(id).is_some_and(&is_it)).copied()
     }
 
-    /// One use of a condition less. The last one takes it out.
+    /// Takes one use from a condition. The last one takes it out.
     pub fn release(&mut self, id: ConditionId) {
         let Some(Some(entry)) = self.conditions.get_mut(id as usize) else { return };
         entry.uses -= 1;
@@ -297,24 +297,24 @@ impl SharedConditions {
         self.operands.get_mut(id as usize)?.as_mut()
     }
 
-    /// A condition.
+    /// Returns a condition.
     #[inline]
     pub fn condition(&self, id: ConditionId) -> Option<&SharedCondition> {
         self.conditions.get(id as usize)?.as_ref().map(|entry| &entry.condition)
     }
 
-    /// How many queries and conditions use a condition.
+    /// Returns how many queries and conditions use a condition.
     pub fn uses(&self, id: ConditionId) -> u32 {
         self.conditions.get(id as usize).and_then(Option::as_ref).map_or(0, |entry| entry.uses)
     }
 
-    /// An operand.
+    /// Returns an operand.
     #[inline]
     pub fn operand(&self, id: OperandId) -> Option<&SharedOperand> {
         self.operands.get(id as usize)?.as_ref()
     }
 
-    /// The test whether an operand equals a text, if any query has it.
+    /// Returns the test whether an operand equals a text, if any query has it.
     #[inline]
     pub fn equality(&self, operand: OperandId, text: &str) -> Option<ConditionId> {
         let is_it = |existing: &SharedCondition| match existing {
@@ -324,7 +324,7 @@ impl SharedConditions {
         self.condition_with(hash_equality(operand, text), is_it)
     }
 
-    /// The test whether an operand is a number, if any query has it.
+    /// Returns the test whether an operand is a number, if any query has it.
     #[inline]
     pub fn number_equality(&self, operand: OperandId, number: u64) -> Option<ConditionId> {
         let relation = Relation::Within(NumberRange { low: number, high: number });
@@ -335,7 +335,7 @@ impl SharedConditions {
         self.condition_with(hash_test(operand, &relation), is_it)
     }
 
-    /// Do several queries or conditions use a condition?
+    /// Returns whether several queries or conditions use a condition.
     #[inline]
     pub fn is_shared(&self, id: ConditionId) -> bool {
         self.uses(id) > 1
@@ -359,17 +359,17 @@ impl SharedConditions {
         }
     }
 
-    /// How many conditions there are.
+    /// Returns how many conditions there are.
     pub fn len(&self) -> usize {
         self.condition_ids.len()
     }
 
-    /// No condition?
+    /// Returns whether there is no condition.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
+    /// Returns bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
     pub fn bytes(&self) -> usize {
         let texts = self.conditions.iter().flatten().map(|entry| match &entry.condition {
             SharedCondition::All(operands)
@@ -402,7 +402,7 @@ impl Frequencies for SharedConditions {
 }
 
 impl SharedCondition {
-    /// The conditions that it is made of.
+    /// Returns the conditions that it is made of.
     fn operands(&self) -> &[ConditionId] {
         match self {
             Self::All(operands) | Self::Any(operands) | Self::OneOf(_, _, operands) => operands,
@@ -417,12 +417,12 @@ impl SharedCondition {
         }
     }
 
-    /// Is it decided from other conditions on the same element?
+    /// Returns whether it is decided from other conditions on the same element.
     pub fn is_composite(&self) -> bool {
         matches!(self, Self::All(_) | Self::Any(_))
     }
 
-    /// In what order conditions are decided that all have to hold.
+    /// Returns in what order conditions are decided that all have to hold.
     fn effort(&self) -> u8 {
         match self {
             Self::Named(_) | Self::IsRoot => 0,
@@ -494,7 +494,7 @@ fn hash_operand(operand: &Operand) -> u64 {
     finished(state)
 }
 
-/// A hash whose high and low bits are both mixed, as the tables need them.
+/// Returns a hash whose high and low bits are both mixed, as the tables need them.
 #[inline]
 fn finished(state: FxHasher) -> u64 {
     let hash = state.finish();

@@ -122,7 +122,7 @@ impl SortedIntervals {
 }
 
 impl IntervalIndex {
-    /// Is nothing waiting?
+    /// Returns whether nothing is waiting.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty() && self.unsorted.is_empty()
     }
@@ -178,7 +178,7 @@ impl IntervalIndex {
         sorted.chain(self.unsorted.iter().copied()).for_each(|interval| visit(interval.entry));
     }
 
-    /// Bytes on the heap.
+    /// Returns bytes on the heap.
     pub fn bytes(&self) -> usize {
         let sorted =
             self.sorted.iter().map(|list| list.entries.capacity() * (size_of::<Interval>() + size_of::<u64>()));

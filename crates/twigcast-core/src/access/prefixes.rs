@@ -45,13 +45,13 @@ impl PrefixIndex {
         }
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         self.tests.keys().map(|prefix| prefix.len() + 40).sum()
     }
 }
 
-/// How many bytes two texts have in common at their beginnings, in whole characters.
+/// Returns how many bytes two texts have in common at their beginnings, in whole characters.
 fn common_length(a: &str, b: &str) -> usize {
     let mut common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     while !b.is_char_boundary(common) {

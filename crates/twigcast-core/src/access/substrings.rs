@@ -104,7 +104,7 @@ impl SubstringIndex {
         tests.truncate(kept);
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let automata = self.tiers.iter().filter_map(|tier| tier.automaton.get()?.as_ref());
         let tests = self.tiers.iter().map(|tier| tier.tests.capacity() * size_of::<ConditionId>());

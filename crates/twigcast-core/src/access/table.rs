@@ -1,4 +1,4 @@
-//! What waits at one state of the automaton, by the test that leads to it.
+//! Tables of what waits at one state of the automaton, by the test that leads to it.
 
 use rustc_hash::FxHashMap;
 
@@ -14,7 +14,7 @@ const GUARD_USES_MIN: u32 = 64;
 /// So many residuals may have ranges of their own at one place.
 const GUARDS_MAX: usize = 64;
 
-/// What waits for one test: mostly a single query.
+/// All that waits for one test: mostly a single query.
 #[derive(Clone, Debug)]
 enum AccessList {
     One(AccessEntry),
@@ -30,7 +30,7 @@ pub struct RangeIndex {
     pub mixed: IntervalIndex,
 }
 
-/// In which ways an operand leads to queries. The counts are of entries.
+/// The ways in which an operand leads to queries. The counts are of entries.
 #[derive(Clone, Debug)]
 pub struct TableOperand {
     /// The operand.
@@ -55,16 +55,16 @@ pub struct OperandNames {
     unnamed: Vec<u32>,
 }
 
-/// What waits at one state. See the module's documentation.
+/// All that waits at one state. See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct AccessTable {
     /// The operands that lead to queries.
     pub operands: Vec<TableOperand>,
     positions: FxHashMap<OperandId, u32>,
     names: OperandNames,
-    /// What waits for tests other than ranges.
+    /// All that waits for tests other than ranges.
     lists: FxHashMap<ConditionId, AccessList>,
-    /// What each element leads to.
+    /// All that each element leads to.
     unconditional: Vec<AccessEntry>,
 }
 
@@ -138,7 +138,7 @@ impl RangeIndex {
         }
     }
 
-    /// Is no range waited for?
+    /// Returns whether no range is waited for.
     pub fn is_empty(&self) -> bool {
         self.guarded.is_empty() && self.mixed.is_empty()
     }
@@ -155,7 +155,7 @@ impl TableOperand {
         Self { operand, texts: 0, numbers: 0, prefixes: 0, substrings: 0, ranges: RangeIndex::default() }
     }
 
-    /// The count of the tests of a kind, if they are found by their texts or numbers.
+    /// Returns the count of the tests of a kind, if they are found by their texts or numbers.
     fn count_of(&mut self, relation: &Relation) -> Option<&mut u32> {
         match relation {
             Relation::Equals(_) => Some(&mut self.texts),
@@ -166,7 +166,7 @@ impl TableOperand {
         }
     }
 
-    /// Do only numbers lead to queries?
+    /// Returns whether only numbers lead to queries.
     #[inline]
     pub fn asks_numbers_only(&self) -> bool {
         self.texts + self.prefixes + self.substrings == 0
@@ -186,31 +186,31 @@ impl OperandNames {
         }
     }
 
-    /// Operands without names.
+    /// Returns operands without names.
     #[inline]
     pub fn unnamed(&self) -> &[u32] {
         &self.unnamed
     }
 
-    /// Is any operand an attribute?
+    /// Returns whether any operand is an attribute.
     #[inline]
     pub fn has_attributes(&self) -> bool {
         !self.attributes.is_empty()
     }
 
-    /// Is any operand a child element?
+    /// Returns whether any operand is a child element.
     #[inline]
     pub fn has_children(&self) -> bool {
         !self.children.is_empty()
     }
 
-    /// The operand that an attribute is.
+    /// Returns the operand that an attribute is.
     #[inline]
     pub fn attribute(&self, name: Name) -> Option<u32> {
         self.attributes.get(&name).copied()
     }
 
-    /// The operand that child elements of a name are.
+    /// Returns the operand that child elements of a name are.
     #[inline]
     pub fn child(&self, name: Name) -> Option<u32> {
         self.children.get(&name).copied()
@@ -285,19 +285,19 @@ impl AccessTable {
         }
     }
 
-    /// The operands by the names that they ask for.
+    /// Returns the operands by the names that they ask for.
     #[inline]
     pub fn names(&self) -> &OperandNames {
         &self.names
     }
 
-    /// What waits for a test that is no range.
+    /// Returns what waits for a test that is no range.
     #[inline]
     pub fn list(&self, test: ConditionId) -> &[AccessEntry] {
         self.lists.get(&test).map_or(&[], AccessList::as_slice)
     }
 
-    /// What each element leads to.
+    /// Returns what each element leads to.
     #[inline]
     pub fn unconditional(&self) -> &[AccessEntry] {
         &self.unconditional
@@ -320,12 +320,12 @@ impl AccessTable {
         }
     }
 
-    /// Does nothing wait?
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.operands.is_empty() && self.unconditional.is_empty()
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
         let lists = self.lists.values().map(|list| match list {
             AccessList::One(_) => 0,

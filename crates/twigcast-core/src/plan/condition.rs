@@ -23,7 +23,7 @@ impl StaticValue {
     }
 }
 
-/// The value of an expression on a message where no path selects any node, if that much is easily known.
+/// Returns the value of an expression on a message where no path selects any node, if that much is easily known.
 ///
 /// When it is false, some path of the expression must select a node for the expression to be true: the paths are a
 /// necessary condition. Unknown is always a correct answer.
@@ -131,7 +131,7 @@ fn call_without_nodes(function: Function, arguments: &[Expr]) -> Option<StaticVa
     })
 }
 
-/// The expression as one location path whose existence is the expression's truth, where that is exact:
+/// Returns the expression as one location path whose existence is the expression's truth, where that is exact:
 /// `P`, `boolean(P)`, `count(P) > 0`, `P = 'v'` (as `P[. = 'v']`) and the like.
 pub(super) fn as_path(expr: &Expr) -> Option<Path> {
     match expr {
@@ -174,7 +174,7 @@ fn compared(path: &Path, op: CompareOp, constant: &Expr) -> Option<Path> {
     Some(path)
 }
 
-/// The operator with its operands swapped.
+/// Returns the operator with its operands swapped.
 pub(super) fn mirrored(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Less => CompareOp::Greater,
@@ -185,7 +185,7 @@ pub(super) fn mirrored(op: CompareOp) -> CompareOp {
     }
 }
 
-/// Absolute paths of which at least one selects a node whenever the expression is true; `None` if none are known.
+/// Returns absolute paths of which at least one selects a node whenever the expression is true; `None` if none are known.
 pub(super) fn necessary_paths(expr: &Expr) -> Option<Vec<Path>> {
     if let Expr::And(operands) = expr {
         // Any conjunct will do; the one with the longest single path filters best.
@@ -202,7 +202,7 @@ pub(super) fn necessary_paths(expr: &Expr) -> Option<Vec<Path>> {
     (!paths.is_empty()).then_some(paths)
 }
 
-/// All location paths of an expression that hang on the document node, predicates' own paths excepted.
+/// Returns all location paths of an expression that hang on the document node, predicates' own paths excepted.
 fn collect_paths(expr: &Expr, paths: &mut Vec<Path>) -> Option<()> {
     match expr {
         Expr::Path(path) => match &path.start {
@@ -230,7 +230,8 @@ fn collect_paths(expr: &Expr, paths: &mut Vec<Path>) -> Option<()> {
     Some(())
 }
 
-/// Could the predicate's value depend on the context position or size (or be a number, which is compared with it)?
+/// Returns whether the predicate's value may depend on the context position or size (or be a number, which is compared
+/// with it).
 pub(super) fn is_positional(predicate: &Expr) -> bool {
     may_be_number(predicate) || uses_position(predicate)
 }
@@ -272,8 +273,8 @@ fn uses_position(expr: &Expr) -> bool {
     }
 }
 
-/// Does the expression ask for element structure only: forward paths over names, `and`, `or`, `not()`, no positions and
-/// no values? Then its truth at an element depends only on the shape of the subtree, duplicates aside.
+/// Returns whether the expression asks for element structure only: forward paths over names, `and`, `or`, `not()`, no
+/// positions and no values. Then its truth at an element depends only on the shape of the subtree, duplicates aside.
 pub(super) fn is_structural(expr: &Expr) -> bool {
     match expr {
         Expr::Or(operands) | Expr::And(operands) => operands.iter().all(is_structural),
@@ -302,7 +303,7 @@ pub(super) fn is_structural(expr: &Expr) -> bool {
     }
 }
 
-/// Is this the step `descendant-or-self::node()` of the abbreviation `//`?
+/// Returns whether this is the step `descendant-or-self::node()` of the abbreviation `//`.
 pub(super) fn is_double_slash(step: &Step) -> bool {
     step.axis == Axis::DescendantOrSelf && step.test == NodeTest::Node && step.predicates.is_empty()
 }

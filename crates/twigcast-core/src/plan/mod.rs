@@ -45,12 +45,12 @@ impl Frequencies for UnknownFrequencies {
     }
 }
 
-/// The routes of a query (normalised; see [`crate::query`]) by itself. An empty list: it can never match.
+/// Returns the routes of a query (normalised; see [`crate::query`]) by itself. An empty list: it can never match.
 pub fn plan(query: &Expr) -> Vec<Route> {
     plan_among(query, &UnknownFrequencies)
 }
 
-/// The routes of a query in a population.
+/// Returns the routes of a query in a population.
 pub fn plan_among(query: &Expr, frequencies: &dyn Frequencies) -> Vec<Route> {
     let mut routes = Vec::new();
     let mut covers = Covers::new(frequencies);
@@ -59,7 +59,7 @@ pub fn plan_among(query: &Expr, frequencies: &dyn Frequencies) -> Vec<Route> {
     routes
 }
 
-/// Routes for one alternative of the query, in boolean context.
+/// Returns routes for one alternative of the query, in boolean context.
 fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
     match expr {
         Expr::Or(operands) | Expr::Union(operands) => {
@@ -73,12 +73,12 @@ fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
     }
 }
 
-/// A name for the route of a query, for `check` and `describe`.
+/// Returns a name for the route of a query, for `check` and `describe`.
 pub fn route_name(routes: &[Route]) -> &'static str {
     costliest(routes).map_or("never", |(name, _)| name)
 }
 
-/// What the route of a query means, in one sentence.
+/// Returns what the route of a query means, in one sentence.
 pub fn route_reason(routes: &[Route]) -> &'static str {
     costliest(routes).map_or("no message can match it, so it takes no part in matching", |(_, reason)| reason)
 }

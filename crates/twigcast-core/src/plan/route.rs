@@ -21,11 +21,11 @@ pub struct LinearStep {
 pub struct Route {
     /// The path, from the document node.
     pub path: Vec<LinearStep>,
-    /// What to do.
+    /// The way to decide the query there.
     pub action: Action,
 }
 
-/// What to do where a route's path accepts.
+/// A way to decide a query where its path accepts.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// The query matches.
@@ -36,12 +36,12 @@ pub enum Action {
     Trigger {
         /// A value to look up before anything else.
         key: ValueCondition,
-        /// What then remains to be checked.
+        /// The rest that then remains to be checked.
         verify: Verify,
     },
     /// The query matches if one of these holds.
     Access {
-        /// What is looked up, and what then remains to be verified.
+        /// The values that are looked up, and the rest that then remains to be verified.
         entries: Vec<Access>,
         /// The whole query has to be evaluated besides, once a message.
         whole: bool,
@@ -50,7 +50,7 @@ pub enum Action {
     Always,
 }
 
-/// What is looked up at an element where a path accepts, and what then remains to be verified.
+/// A value that is looked up at an element where a path accepts, and the rest that then remains to be verified.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The value that leads to the query; `None`: each element does.
@@ -60,7 +60,7 @@ pub struct Access {
 }
 
 impl Route {
-    /// Is the whole query evaluated, at least on some messages?
+    /// Returns whether the whole query is evaluated, at least on some messages.
     pub fn evaluates_whole(&self) -> bool {
         match &self.action {
             Action::Always => true,
@@ -84,7 +84,7 @@ impl Route {
     }
 }
 
-/// What remains to be checked at a trigger: all of these. By default nothing: path and key are the query.
+/// The rest to be checked at a trigger: all of these. By default nothing: path and key are the query.
 #[derive(Clone, Debug, Default)]
 pub struct Verify {
     /// Further keys.
@@ -95,8 +95,8 @@ pub struct Verify {
     pub whole: bool,
 }
 
-/// Which values are rare, as far as the population tells: what many queries ask for, many messages are expected to have.
+/// Knowledge of which values are rare, as far as the population tells: what many queries ask for, many messages are expected to have.
 pub trait Frequencies {
-    /// In what part of all messages an operand is expected to equal a text.
+    /// Returns in what part of all messages an operand is expected to equal a text.
     fn equality(&self, operand: &Operand, text: &str) -> f32;
 }

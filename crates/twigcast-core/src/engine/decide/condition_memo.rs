@@ -1,4 +1,4 @@
-//! What has been found of operands and conditions at the elements of one message.
+//! Memory for operands and conditions at the elements of one message.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -51,23 +51,23 @@ impl OperandValues<'_> {
         }
     }
 
-    /// The texts of a record.
+    /// Returns the texts of a record.
     pub(super) fn texts(&self, record: RecordIndex) -> &[Cow<'_, str>] {
         &self.texts[span(self.records[record.0 as usize].texts)]
     }
 
-    /// The numbers of a range.
+    /// Returns the numbers of a range.
     pub(super) fn numbers(&self, numbers: Range<usize>) -> &[u64] {
         &self.numbers[numbers]
     }
 
-    /// The tests of a range.
+    /// Returns the tests of a range.
     pub(super) fn tests(&self, tests: Range<usize>) -> &[ConditionId] {
         &self.tests[tests]
     }
 }
 
-/// What has been found of operands and conditions at the elements of one message, and scratch for it.
+/// Decisions about operands and conditions at the elements of one message, and scratch for it.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct ConditionMemo {
     /// By operand and node, the record of the operand's values.
@@ -80,7 +80,7 @@ pub(in crate::engine) struct ConditionMemo {
     pub(super) tests: Vec<ConditionId>,
     /// Operands that may have values there.
     pub(super) positions: Vec<u32>,
-    /// What waits for ranges that they are in.
+    /// Entries that wait for ranges that they are in.
     pub(super) entries: Vec<AccessEntry>,
 }
 
@@ -92,7 +92,7 @@ impl ConditionMemo {
         self.decisions.clear();
     }
 
-    /// Bytes of the tables.
+    /// Returns bytes of the tables.
     pub(in crate::engine) fn bytes(&self) -> usize {
         self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
     }

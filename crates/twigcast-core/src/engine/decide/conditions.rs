@@ -16,7 +16,7 @@ const TOO_EXPENSIVE: u32 = 2;
 const NOT_A_NODE_SET: u32 = 3;
 
 impl<'a> MessageRun<'a, '_> {
-    /// Does a condition hold at a node?
+    /// Returns whether a condition holds at a node.
     pub(super) fn condition(&mut self, id: ConditionId, node: NodeId) -> Result<bool, EvalError> {
         let Some(condition) = self.population.shared.condition(id) else { return Ok(id == NO_CONDITION) };
         match condition {
@@ -123,7 +123,8 @@ impl<'a> MessageRun<'a, '_> {
         }
     }
 
-    /// Does some ancestor satisfy a condition? Each is asked once: what holds of an element holds of all below it.
+    /// Returns whether some ancestor satisfies a condition. Each is asked once: what holds of an element holds of all below
+    /// it.
     fn ancestor_satisfies(&mut self, id: ConditionId, operand: ConditionId, node: NodeId) -> Result<bool, EvalError> {
         let key = |node: NodeId| u64::from(id) << 32 | u64::from(node);
         let mut asked = Vec::new();

@@ -20,7 +20,7 @@ const FAILED: u32 = u32::MAX;
 /// So few values are compared one by one.
 const COMPARED_MAX: usize = 2;
 
-/// The string-value of an element. What is looked at for it is added to `visits`.
+/// Returns the string-value of an element. What is looked at for it is added to `visits`.
 fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
     let value = message.string_value(element);
     *visits += u64::from(message.document.nodes[element as usize].end - element) + visits_of(&value);
@@ -54,7 +54,7 @@ impl<'a> MessageRun<'a, '_> {
         Ok(RecordIndex(index))
     }
 
-    /// Could the string-value of an element be a number, if that is the operand? Its beginning tells, so that nested
+    /// Returns whether the string-value of an element may be a number, if that is the operand. Its beginning tells, so that nested
     /// elements do not cost the text below them over and over.
     pub(super) fn may_be_number(&self, operand: OperandId, node: NodeId) -> bool {
         let shared = self.population.shared.operand(operand);
@@ -122,7 +122,7 @@ impl<'a> MessageRun<'a, '_> {
         Ok(())
     }
 
-    /// The numbers that the values of a record are, in order.
+    /// Returns the numbers that the values of a record are, in order.
     pub(super) fn numbers_of(&mut self, record: RecordIndex) -> Range<usize> {
         let OperandRecord { texts, numbers, .. } = self.values.records[record.0 as usize];
         if let Some(numbers) = numbers {
@@ -137,7 +137,7 @@ impl<'a> MessageRun<'a, '_> {
         start..end
     }
 
-    /// The tests for texts that the values of a record equal, in order.
+    /// Returns the tests for texts that the values of a record equal, in order.
     pub(super) fn equalities_of(&mut self, record: RecordIndex) -> Range<usize> {
         let OperandRecord { operand, texts, equalities, .. } = self.values.records[record.0 as usize];
         if let Some(equalities) = equalities {
@@ -153,7 +153,7 @@ impl<'a> MessageRun<'a, '_> {
         start..end
     }
 
-    /// The tests for texts that the values of a record contain, in order.
+    /// Returns the tests for texts that the values of a record contain, in order.
     pub(super) fn substrings_of(&mut self, record: RecordIndex) -> Result<Range<usize>, EvalError> {
         let OperandRecord { operand, texts, substrings, .. } = self.values.records[record.0 as usize];
         if let Some(substrings) = substrings {
@@ -172,7 +172,7 @@ impl<'a> MessageRun<'a, '_> {
         Ok(start..end)
     }
 
-    /// Does an operand have a value at a node that compares so with a constant?
+    /// Returns whether an operand has a value at a node that compares so with a constant.
     pub(super) fn test_holds(
         &mut self,
         test: ConditionId,

@@ -164,12 +164,12 @@ impl QueryIndex {
         }
     }
 
-    /// The tests and entries of accesses.
+    /// Returns the tests and entries of accesses.
     pub fn access_entries(&self, number: u32) -> impl Iterator<Item = (ConditionId, AccessEntry)> + '_ {
         self.accesses.get(number).into_iter().flat_map(RegisteredAccess::entries)
     }
 
-    /// The segment in which accesses wait.
+    /// Returns the segment in which accesses wait.
     pub(super) fn segment_of_access(&self, number: u32) -> Option<Segment> {
         match self.accesses.get(number)?.home {
             AccessHome::Item(segment, _) | AccessHome::Table(segment, _) => Some(segment),
@@ -196,12 +196,12 @@ impl QueryIndex {
         }
     }
 
-    /// How many queries wait for values, counted by path.
+    /// Returns how many queries wait for values, counted by path.
     pub fn access_count(&self) -> usize {
         self.accesses.len()
     }
 
-    /// Bytes of all that accesses take, by estimate.
+    /// Returns bytes of all that accesses take, by estimate.
     pub fn access_bytes(&self) -> usize {
         let tables = [&self.main, &self.recent].into_iter().flat_map(|paths| paths.access_tables.values());
         let entries = self.accesses.slots().flatten().map(|access| size_of_val(&*access.entries));
