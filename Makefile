@@ -3,6 +3,7 @@
 #   make demo    a small feed against a thousand subscriptions, on local Spark
 #   make test    all tests
 #   make test-fast  before each commit: tests without Spark, services and the lab, none over a second (TEST_SECONDS_MAX)
+#   make test-slow  the tests of the package that test-fast leaves out
 #   make bench   the benchmarks, into benchmarks/RESULTS.md
 #   make lint    rustfmt, clippy, ruff, mypy
 #   make fuzz    every fuzz target for FUZZ_SECONDS, 20 if not set
@@ -19,7 +20,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast bench lint fuzz docs lock clean
+.PHONY: help demo test test-fast test-slow figures bench lint fuzz docs lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,11 +63,14 @@ test: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 TEST_SECONDS_MAX ?= 1
+SLOW := slow or spark or services or lab or sleep
 
 test-fast: $(VENV)/.built $(VENV)/.dev-installed
-	cargo test --workspace --locked --quiet
-	$(BIN)/python -m pytest --quiet --numprocesses auto --seconds-max $(TEST_SECONDS_MAX) \
-		-m 'not (slow or spark or services or lab or sleep)' $(PYTEST_FLAGS)
+	cargo test --workspace --locked --quiet $(CARGO_FLAGS)
+	$(BIN)/python -m pytest --quiet --numprocesses auto --seconds-max $(TEST_SECONDS_MAX) -m 'not ($(SLOW))' $(PYTEST_FLAGS)
+
+test-slow: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
+	$(BIN)/python -m pytest -m '$(SLOW)' $(PYTEST_FLAGS)
 
 bench: $(VENV)/.built $(VENV)/.dev-installed
 	$(BIN)/python -m benchmarks.run

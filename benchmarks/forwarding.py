@@ -17,7 +17,7 @@ from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import Hello, OverlayMessage, Span
 from twigcast.overlay.onyx.network.packets import frame, messages_of, packet
 from twigcast.overlay.onyx.wire import WireForm
-from twigcast.overlay.onyx.wire.bodies import Bodies
+from twigcast.overlay.onyx.wire.bodies import Bodies, DecodedBody
 from twigcast.overlay.onyx.wire.exchange import Exchange
 
 ROUNDS = 15
@@ -57,7 +57,7 @@ def measure(feed: str) -> list[Row]:
     def routing(link: _Link, table: ConjunctionIndex, requested: LabelRequest) -> Callable[[], None]:
         def work() -> None:
             for message in link.messages:
-                link.bodies.opened(message).route(table, requested)
+                _route(table, link.bodies.opened(message), requested)
 
         return work
 
@@ -94,6 +94,13 @@ def _table(feed: str, unreached: bool) -> tuple[ConjunctionIndex, LabelRequest]:
     if unreached:
         table.add([(NEVER, {})], [NEIGHBOURS])
     return table, LabelRequest([(label, label) for label in range(NEIGHBOURS + unreached)])
+
+
+def _route(table: ConjunctionIndex, opened: DecodedBody, requested: LabelRequest) -> int:
+    """Returns the targets of a message, asked for as a broker does."""
+    if opened.is_stream:
+        return table.route_stream(opened.body, opened.dictionary, requested)
+    return table.route(opened.body, requested)
 
 
 class _Link:
@@ -134,7 +141,7 @@ class _Link:
             (received,) = messages_of(data, self._comes.agreed)
             span = self._comes.incoming(received)
             message = span.message
-            self.bodies.opened(message).route(table, requested)
+            _route(table, self.bodies.opened(message), requested)
             onward = message.passed_on(8)
             for each in self._goes.outgoing(Span(span.root, span.after, span.upto, onward)):
                 packet([frame(each)])

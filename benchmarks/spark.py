@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import workloads
 from benchmarks.measure import Row
 from twigcast import SubscriptionSet
-from twigcast.spark import ReadOptions, read_messages, run_pipeline
-from twigcast.spark.direct import find_work
+from twigcast.spark import read_messages, run_pipeline
 from twigcast.spark.session import open_session
+from twigcast.spark.sources import open_source
+from twigcast.spark.sources.plan import plan_source
 
 MASTER = "local[2]"
 LONG = 400_000
@@ -165,7 +166,7 @@ def _nothing(spark: SparkSession, feed: _Feed) -> None:
 
 def _nothing_by_tasks(spark: SparkSession, feed: _Feed, folder: Path) -> None:
     """Tasks read the messages, as they do in a pipeline, and hand them to Spark."""
-    work = find_work(spark, feed.path, ReadOptions(), folder)
+    work = plan_source(spark, open_source(feed.path), folder)
     work.rows.mapInArrow(work.read, "message_id string, xml binary").write.format("noop").mode("overwrite").save()
 
 

@@ -1,10 +1,12 @@
 """The command line, run as a user runs it: output, exit status, one clear line for what is wrong."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -317,15 +319,23 @@ def test_a_reader_that_goes_away_ends_it_quietly(desk: Path) -> None:
     assert (process.returncode, errors) == (141, b"")
 
 
+def _unread_bytes(pipe: int) -> int:
+    """The bytes in a pipe that its reader has not taken yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def test_ctrl_c_ends_it_quietly(desk: Path) -> None:
     os.mkfifo(desk / "pipe")
     command = [sys.executable, "-m", "twigcast", "match", "-s", "subs.jsonl", "pipe"]
-    # Opening the pipe blocks until the command has opened the other end, so that it is at work.
+    # Opening the pipe blocks until the command has opened the other end.
     with (
         subprocess.Popen(command, cwd=desk, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process,
-        (desk / "pipe").open("wb"),
+        (desk / "pipe").open("wb", buffering=0) as pipe,
     ):
-        time.sleep(0.2)
+        pipe.write(b"<message>")
+        while _unread_bytes(pipe.fileno()):  # until the command waits for the rest
+            assert process.poll() is None
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=30)
     assert (process.returncode, out, errors) == (130, b"", b"")

@@ -297,5 +297,6 @@ def test_deliveries_have_one_view() -> None:
         {"key": "whole", "payload": None},
         {"key": "same", "payload": b"<r><i/></r>"},
     ]
+    assert pa.record_batch(deliveries) == deliveries.arrow()
     nothing = subscriptions.deliver(b"<f/>")
     assert (len(nothing), list(nothing), nothing.arrow().to_pylist()) == (0, [], [])

@@ -105,3 +105,35 @@ def test_small_answers_that_are_kept_do_not_keep_the_memory_of_a_large_one() -> 
     # A few may be in memory that a large answer before them needed: with 2 MB of it each, 4,000 would hold 8 GB.
     program = PROGRAM.split("subscriptions.node_counts")[0] + AFTER_A_LARGE_ONE
     assert growth(program, ["for $i in /f/i return <r>{ $i }</r>"]) < 12_000
+
+
+EXPORTED = """
+from pathlib import Path
+import resource
+from twigcast import SubscriptionSet
+
+subscriptions = SubscriptionSet([(str(number), query) for number, query in enumerate(QUERIES)])
+message = b"<f>" + b"<i>words and words</i>" * 50 + b"</f>"
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+def export(count):
+    for index in range(count):
+        deliveries = subscriptions.deliver(message)
+        unused = deliveries._results.__arrow_c_array__()
+        part = deliveries.arrow().column("payload").dictionary[:1]
+        unused = subscriptions._session.engine.key_table().__arrow_c_array__()
+        subscriptions.replace(str(index % len(QUERIES)), QUERIES[index % len(QUERIES)])
+
+export(2_000)
+before = resident()
+export(10_000)
+print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the resident memory from /proc")
+def test_exported_arrays_give_their_memory_back_whether_they_are_imported_or_not() -> None:
+    # Each round exports some 3,000 bytes three times.
+    assert growth(EXPORTED, ["//i", "for $i in /f/i return <r>{ $i }</r>"]) < 8_000_000

@@ -1,4 +1,4 @@
-"""What a subscription set says of one message: matches, selected nodes, deliveries."""
+"""Answers of a subscription set about one message: matches, selected nodes, deliveries."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Match:
 
 
 class Delivery(NamedTuple):
-    """What one subscriber gets of one message."""
+    """A payload of one message for one subscriber."""
 
     key: str
 
@@ -302,6 +302,10 @@ class Deliveries(Sequence[Delivery]):
         except ImportError as missing:
             raise MissingExtra("pyarrow", "arrow") from missing
         return pa.record_batch(self._results)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        """Exports the columns of :meth:`arrow` to any library that reads Arrow."""
+        return self._results.__arrow_c_array__(requested_schema)
 
 
 class _Payloads(Sequence[bytes]):

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one subscription set. Each names itself in the error raised when it is hit.
+    """The limits of one subscription set. Each names itself in the error that is raised when it is reached.
 
     The defaults suit feeds of news, alerts and business documents.
     """
@@ -32,7 +32,7 @@ class Limits:
     """Bytes that lazily built automata and memo tables may take, per matching thread."""
 
     query_visits_max: int = 10_000_000
-    """Nodes that one query may look at in one message where it is evaluated by itself."""
+    """Nodes that one query may visit in one message where it is evaluated by itself."""
 
     result_bytes_max: int = 256 << 20
     """Bytes of one For-Where-Return result. Those of all results of a message together are not limited."""
@@ -48,7 +48,7 @@ class Limits:
                 raise ValueError(f"{name} must be at most {ceiling:,}, not {value:,}")
 
     def as_dict(self) -> dict[str, int]:
-        """Names and values."""
+        """Returns the limits by name."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a query without a message."""
+"""Checks a query without adding it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twigcast.registration import Dialect, require_str
 
 @dataclass(frozen=True, slots=True)
 class QueryReport:
-    """What is known of a query without any message."""
+    """A report on a query, without any message."""
 
     query: str
 

@@ -69,7 +69,7 @@ class SubscriptionWarning:
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What became of many subscriptions. It has no truth value: see :attr:`ok`."""
+    """A report on adding many subscriptions. It has no truth value: see :attr:`ok`."""
 
     added: int
     """How many were added, or took the place of others."""
@@ -82,7 +82,7 @@ class AddReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all were added."""
+        """``True`` if all were added."""
         return not self.refused
 
     def raise_if_refused(self) -> None:
@@ -120,7 +120,7 @@ def no_query(query: str) -> QuerySyntaxError:
 
 
 def require_str(value: object, name: str) -> None:
-    """Checks that an argument is a string.
+    """Raises an error unless an argument is a string.
 
     Raises:
         TypeError: It is not; the error names the argument.

@@ -7,8 +7,8 @@
 ``dialect``      ``xpath``, ``legacy`` or ``xquery``
 ===============  =====================================================================================
 
-Other columns are left alone. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). A row
-that is not a subscription is given as an error in its place, and reading goes on.
+Other columns are ignored. Text is UTF-8, with or without a byte order mark, and may be compressed (``.gz``). In place
+of a row that is not a subscription there is an error, and reading goes on.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = [
 ]
 
 SNAPSHOT_MAGIC: Final = b"TWIGSNAP"
-"""What a snapshot starts with."""
+"""The first bytes of a snapshot."""
 
 _CSV_FIELD_CHARACTERS_MAX: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFileRow:
-    """A subscription and where it stands."""
+    """A subscription and its line in a file."""
 
     line: int
     """Line of a text file, row of a Parquet file, from 1."""
@@ -55,14 +55,14 @@ class SubscriptionFileRow:
 
 
 def read_subscriptions(path: str | os.PathLike[str]) -> Iterator[SubscriptionFileRow | SubscriptionFileError]:
-    """The subscriptions of a file, or of a folder of Parquet files.
+    """Reads the subscriptions of a file, or of a folder of Parquet files.
 
     Args:
         path: A name ending in ``.csv``, ``.parquet`` or anything else (JSON lines); ``-`` for JSON lines on standard
             input.
 
     Yields:
-        A row each, or the error that makes it none.
+        Each row, or the error in place of it.
 
     Raises:
         SubscriptionFileError: The file cannot be read at all, or lacks a column.
@@ -188,7 +188,7 @@ def _dialect(value: str | None) -> Dialect | None:
 
 
 def _namespaces(value: Any) -> dict[str, str] | None:
-    """The namespaces of a row; ``None`` where they are none."""
+    """Returns the namespaces of a row; ``None`` if they are not a mapping of strings."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -212,7 +212,7 @@ class RefusedSubscriptionRow:
 
     @property
     def label(self) -> str:
-        """Where it stands and what it is called."""
+        """The path, the line and the key, as far as they are known."""
         position = self.path if self.line is None else f"{self.path}:{self.line}"
         return position if self.key is None else f"{position}: {self.key}"
 
@@ -227,12 +227,12 @@ def load_subscriptions(
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
 ) -> tuple[SubscriptionSet, list[RefusedSubscriptionRow]]:
-    """A set of the subscriptions in a file (or a snapshot), and the rows that were refused.
+    """Returns a set of the subscriptions in a file or a snapshot, and the rows that were refused.
 
     Args:
-        path: See :func:`read_subscriptions`; or a snapshot, which is told by its first bytes.
+        path: As for :func:`read_subscriptions`; or a snapshot, which is recognised by its first bytes.
         namespaces: Prefix to namespace, for all queries.
-        dialect: How queries are read that do not say themselves.
+        dialect: How queries are read whose row names no dialect.
         limits: Limits of the set.
 
     Raises:
@@ -262,10 +262,10 @@ def load_subscriptions(
 
 
 def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
-    """The subscription with a key in a file, as :func:`load_subscriptions` would take it; the others do not matter.
+    """Returns the subscription with a key in a file, whatever is wrong with the others.
 
     Raises:
-        UnknownKey: There is none.
+        UnknownKey: The file has no such subscription.
         SubscriptionFileError: The file cannot be read at all.
         SnapshotError: It is a snapshot that is damaged or of another version.
         MissingExtra: It is a Parquet file, and pyarrow is not installed.
@@ -280,7 +280,7 @@ def find_subscription(path: str | os.PathLike[str], key: str) -> Subscription:
 
 
 def is_snapshot(path: str) -> bool:
-    """Whether a file starts like a snapshot. A pipe is none: looking into it would take away its beginning."""
+    """Returns whether a file begins like a snapshot. A pipe does not: reading from it would take its beginning away."""
     if not Path(path).is_file():
         return False
     try:

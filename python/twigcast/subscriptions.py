@@ -6,10 +6,9 @@ A :class:`SubscriptionSet` keeps its settings and an engine session, and nothing
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -234,7 +233,8 @@ class SubscriptionSet:
 
     def statistics(self) -> EngineStatistics:
         """Returns counts and sizes of the structures that the subscriptions share."""
-        return EngineStatistics(**self._session.engine.statistics())
+        counts = self._session.engine.statistics()
+        return EngineStatistics(**{field.name: counts[field.name] for field in fields(EngineStatistics)})
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
@@ -392,6 +392,8 @@ class SubscriptionSet:
         return _from_snapshot, (self._snapshot(), self._namespaces, self._dialect, self.limits)
 
     def _snapshot(self) -> bytes:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
             path = Path(folder, "snapshot")
             self.save(path)
@@ -411,6 +413,8 @@ def _checked(namespaces: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _from_snapshot(data: bytes, namespaces: dict[str, str], dialect: Dialect, limits: Limits) -> SubscriptionSet:
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="twigcast-") as folder:
         path = Path(folder, "snapshot")
         try:

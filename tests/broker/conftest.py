@@ -9,7 +9,7 @@ import pytest
 
 from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -24,11 +24,11 @@ def store_address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[st
 
 
 @pytest.fixture
-def open_again(store_address: str) -> Iterator[Callable[[], SqlStore]]:
+def open_again(store_address: str) -> Iterator[Callable[[], Store]]:
     """Opens the store of ``store_address``; what is still open after the test is closed."""
-    opened: list[SqlStore] = []
+    opened: list[Store] = []
 
-    def open_() -> SqlStore:
+    def open_() -> Store:
         opened.append(open_store(store_address))
         return opened[-1]
 
@@ -38,6 +38,6 @@ def open_again(store_address: str) -> Iterator[Callable[[], SqlStore]]:
 
 
 @pytest.fixture
-def store(open_again: Callable[[], SqlStore]) -> SqlStore:
+def store(open_again: Callable[[], Store]) -> Store:
     """An empty store, once of each kind."""
     return open_again()

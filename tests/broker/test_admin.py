@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.model import Scope
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.cli import app
 
 
@@ -25,7 +25,7 @@ def admin(address: str, *arguments: str) -> Result:
     return result
 
 
-def test_tokens_made_beside_the_broker_are_known_to_it(store: SqlStore, store_address: str) -> None:
+def test_tokens_made_beside_the_broker_are_known_to_it(store: Store, store_address: str) -> None:
     created = admin(store_address, "token", "create", "feeds", "--scope", "publish", "-s", "subscribe")
     assert created.exit_code == 0
     secret = created.stdout.strip()
@@ -43,7 +43,7 @@ def test_tokens_made_beside_the_broker_are_known_to_it(store: SqlStore, store_ad
     assert (again.exit_code, again.stderr) == (2, "twigcast: there is no such token\n")
 
 
-def test_tenants(store: SqlStore, store_address: str) -> None:
+def test_tenants(store: Store, store_address: str) -> None:
     created = admin(
         store_address, "tenant", "create", "press", "--limit", "subscriptions_max=5", "--limit", "sources_max=0"
     )
@@ -70,12 +70,12 @@ def test_tenants(store: SqlStore, store_address: str) -> None:
         ("tenant", "create", "x", "--limit", "subscriptions_max"),
     ],
 )
-def test_bad_usage(store: SqlStore, store_address: str, arguments: tuple[str, ...]) -> None:
+def test_bad_usage(store: Store, store_address: str, arguments: tuple[str, ...]) -> None:
     assert admin(store_address, *arguments).exit_code == 2
     assert (len(store.tenants()), store.tokens(1)) == (1, [])
 
 
-def test_counts(store: SqlStore, store_address: str) -> None:
+def test_counts(store: Store, store_address: str) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 3, xml=b"12345"), [one])
     result = json.loads(admin(store_address, "stats", "--json", "--tenant", "default").stdout)
@@ -92,7 +92,7 @@ def test_counts(store: SqlStore, store_address: str) -> None:
     assert re.search(r"^ +pending +3$", admin(store_address, "stats").stdout, re.MULTILINE)
 
 
-def test_backup_and_restore(store_address: str, open_again: Callable[[], SqlStore], tmp_path: Path) -> None:
+def test_backup_and_restore(store_address: str, open_again: Callable[[], Store], tmp_path: Path) -> None:
     store = open_again()
     publish(store, 3)
     backup = str(tmp_path / "backup")

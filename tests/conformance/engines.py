@@ -39,7 +39,7 @@ def add(population: SubscriptionSet, subscriptions: Iterable[Subscription]) -> l
     """Add subscriptions; the keys of those that were refused, with their errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
-        return [(refused.key, refused.error) for refused in population.add_many(list(subscriptions))]
+        return [(refused.key, refused.error) for refused in population.add_many(list(subscriptions)).refused]
 
 
 def set_of(case: Case) -> SubscriptionSet:
@@ -64,7 +64,7 @@ def ask(population: SubscriptionSet, message: bytes, keys: Iterable[str], *, pla
         return Answer(error=error_of(error))
     nodes = {key: locations(population.nodes(message, key), plain or message) for key in keys}
     undecided = {error.key: error.reason for error in match.undecided}
-    return Answer(frozenset(match.keys), nodes, population.count_nodes(message), undecided=undecided)
+    return Answer(frozenset(match.keys), nodes, population.node_counts(message), undecided=undecided)
 
 
 def deliver(population: SubscriptionSet, message: bytes) -> Answer:
@@ -126,7 +126,7 @@ def spark_task(population: SubscriptionSet, messages: Sequence[bytes]) -> list[A
     """What a task of the Spark pipeline makes of the messages of an Arrow batch."""
     from twigcast.spark.matching import BatchMatcher
 
-    matcher = BatchMatcher(population.engine, population.limits, nodes=True)
+    matcher = BatchMatcher(population._session, nodes=True)
     ids = [str(number) for number in range(len(messages))]
     columns = [pa.array(ids, pa.string()), pa.array(messages, pa.binary())]
     keys: dict[str, dict[str, int]] = defaultdict(dict)

@@ -21,7 +21,9 @@ pytest.importorskip("pyspark")
 import pyarrow.parquet as pq
 
 from twigcast.errors import MissingJava
-from twigcast.spark.java import check_java
+from twigcast.spark.session import check_java
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 ROOT = Path(__file__).resolve().parents[2]
 JARS = ROOT / "build" / "kafka"
@@ -31,7 +33,7 @@ WAIT_SECONDS = 300.0
 PROGRAM = """
 import sys
 from pathlib import Path
-from twigcast.spark import run_pipeline
+from twigcast.spark import Stream, run_pipeline
 from twigcast.spark.session import open_session
 
 task, jars, servers, folder, count = sys.argv[1:]
@@ -43,7 +45,7 @@ else:
     stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "feed")
     stream = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 400)
     messages = stream.load().selectExpr("concat(topic, '-', partition, '-', offset) message_id", "value xml")
-    run_pipeline(messages, Path(folder, "subscriptions.jsonl"), Path(folder, "out"), stream=True, once=True)
+    run_pipeline(messages, Path(folder, "subscriptions.jsonl"), Path(folder, "out"), stream=Stream(once=True))
 """
 
 SERVER = """

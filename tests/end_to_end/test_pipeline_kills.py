@@ -25,7 +25,7 @@ from twigcast.demo.__main__ import write_subscriptions
 from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
 from twigcast.errors import MissingJava, TwigcastError
-from twigcast.spark.java import check_java
+from twigcast.spark.session import check_java
 from twigcast.subscriptions import SubscriptionSet
 
 pytestmark = pytest.mark.spark

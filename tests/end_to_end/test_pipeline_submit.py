@@ -15,14 +15,14 @@ from twigcast.demo.messages import feed
 from twigcast.demo.subscriptions import subscriptions
 from twigcast.errors import MissingJava
 from twigcast.reading.messages import Message, read_messages
-from twigcast.spark.java import check_java
+from twigcast.spark.session import check_java
 from twigcast.subscriptions import SubscriptionSet
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS_MAX = 600
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_on_a_cluster_of_two_executors(tmp_path: Path) -> None:
     try:
         check_java()

@@ -1,24 +1,40 @@
 //! The ids of the core: numbers that are indexes into one kind of table each.
 //!
 //! Each kind of id is a type of its own, so that the id of a state cannot stand where the id of a query is meant. An id
-//! takes the four bytes of its number and costs nothing at run time. What the numbers 0 and `u32::MAX` stand for, where
-//! they are reserved, is a constant of the type, defined beside its table.
+//! takes the four bytes of its number and costs nothing at run time. Further reserved ids are constants beside the table
+//! that they belong to.
+
+/// The number of a live subscription: small, stable while it lives, reused after removal.
+///
+/// It is a plain number, unlike the other ids: lists of slots leave the core as buffers of 32-bit integers, and the kernel
+/// that lists the members of a query set writes them.
+pub type Slot = u32;
 
 /// A number that is an index into one kind of table.
-pub trait TableId: Copy {
+pub trait TableId: Copy + Eq {
+    /// In place of an id: none.
+    const ABSENT: Self;
     /// Returns the id of the entry at an index.
     fn new(index: usize) -> Self;
     /// Returns the index that the id stands for.
     fn index(self) -> usize;
+    /// Returns the number of the id.
+    fn as_u32(self) -> u32;
 }
 
 impl TableId for u32 {
+    const ABSENT: Self = Self::MAX;
+
     fn new(index: usize) -> Self {
         u32::try_from(index).expect("a table has outgrown 32 bits")
     }
 
     fn index(self) -> usize {
         self as usize
+    }
+
+    fn as_u32(self) -> u32 {
+        self
     }
 }
 
@@ -31,16 +47,17 @@ macro_rules! define_ids {
         pub struct $name(u32);
 
         impl $name {
+            /// In place of an id: none. [`Self::new`] never returns it.
+            pub const ABSENT: Self = Self(u32::MAX);
+
             /// Returns the id of the entry at an index.
             ///
             /// # Panics
             /// The index does not fit into 32 bits: the table has outgrown its ids.
             #[inline]
             pub fn new(index: usize) -> Self {
-                match u32::try_from(index) {
-                    Ok(number) => Self(number),
-                    Err(_) => panic!(concat!("a table has outgrown ", stringify!($name), ": index {}"), index),
-                }
+                assert!(index < u32::MAX as usize, concat!("a table has outgrown ", stringify!($name)));
+                Self(index as u32)
             }
 
             /// Returns the index that the id stands for.
@@ -63,6 +80,8 @@ macro_rules! define_ids {
         }
 
         impl TableId for $name {
+            const ABSENT: Self = Self::ABSENT;
+
             #[inline]
             fn new(index: usize) -> Self {
                 Self::new(index)
@@ -71,6 +90,11 @@ macro_rules! define_ids {
             #[inline(always)]
             fn index(self) -> usize {
                 self.0 as usize
+            }
+
+            #[inline(always)]
+            fn as_u32(self) -> u32 {
+                self.0
             }
         }
     )+};
@@ -84,6 +108,64 @@ define_ids! {
     LocalId;
     /// A variable of a For-Where-Return query, numbered in the order of the clauses that bind them.
     VariableId;
+    /// A state of the NFA.
+    StateId;
+    /// The label of an edge of the NFA.
+    EdgeLabelId;
+    /// An item of an NFA state: what happens where a path accepts.
+    ItemId;
+    /// A state of the lazy DFA.
+    DfaId;
+    /// A set of NFA states that stay active below an element.
+    DescendantSetId;
+    /// A node of the tree of label paths, in preorder.
+    PathNodeId;
+    /// A state of the product DFA.
+    ProductStateId;
+    /// A shape of subtrees.
+    ShapeId;
+    /// A structural condition of triggers. An id is never used twice, so what was decided under it stays true.
+    StructuralConditionId;
+    /// A group of For-Where-Return queries that differ only in the constants they compare with.
+    FamilyGroupId;
+    /// A constant that For-Where-Return queries compare with, a text or a number.
+    ConstantId;
+    /// A path expression of For-Where-Return queries.
+    SharedPathId;
+    /// The constant part of results.
+    SkeletonId;
+    /// A binding path of the catalog.
+    BindingPathId;
+    /// A binding path of the catalog with a path relative to its bindings.
+    ComparedPathId;
+    /// The queries of the catalog that ask for one condition.
+    ConditionClassId;
+    /// The further condition classes of a query in the catalog.
+    FurtherClassesId;
+    /// What the catalog's queries make of the bindings of one path.
+    ResultPlanId;
+    /// A label path of the data guide.
+    GuideNodeId;
+    /// The bindings that binding paths select together on the data guide.
+    BindingListId;
+    /// The elements that relative paths select from the bindings of one list.
+    BindingColumnId;
+    /// A comparison of a column with a constant in the condition index.
+    BindingConditionId;
+    /// A constructor with its columns: what makes results of the bindings of one list.
+    ResultConstructorId;
+    /// The constant part of constructors, ready to be copied.
+    ConstructorFormId;
+    /// The nodes that a binding path selects from one message.
+    NodeListId;
+    /// A set of the bindings of one node list.
+    NodeSetId;
+    /// What a returned path selects from each binding of a node list.
+    SharedColumnId;
+    /// The sets of bindings by constant, for one node list and compared path.
+    ConstantTableId;
+    /// The payloads by set of bindings, for what is made of one node list.
+    PayloadTableId;
     /// A conjunction of a [`ConjunctionIndex`](crate::engine::routing::ConjunctionIndex): stable while it lives, used again
     /// afterwards.
     ConjunctionId;

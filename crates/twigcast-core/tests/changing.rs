@@ -100,7 +100,7 @@ fn a_population_that_changes_answers_like_one_made_afresh() {
                 engine.compact();
             }
             if random.below(300) == 0 {
-                engine.renew();
+                engine.collect_vocabulary();
             }
             if round % 10 != 0 {
                 continue;

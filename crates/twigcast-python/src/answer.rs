@@ -12,7 +12,7 @@ use crate::external::ExternalMatch;
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Answer {
     pub answer: core::Answer,
-    /// Where keys are looked up.
+    /// The engine that slots are looked up in.
     pub engine: Py<Engine>,
     #[pyo3(get)]
     pub undecided: Vec<(String, String)>,
@@ -20,13 +20,13 @@ pub struct Answer {
     pub external: Vec<ExternalMatch>,
 }
 
-/// Whether the subscription that a key has now is the one that an answer was given with.
+/// The relation between an answer and the subscription that a key has now.
 pub enum Standing {
-    /// It is, and has this slot.
+    /// The subscription is the one of the answer, and has this slot.
     Current(Slot),
-    /// It was replaced or removed.
+    /// The subscription of the answer was replaced or removed.
     Changed,
-    /// There was none, and is none or a new one.
+    /// The answer knows no subscription with the key.
     Unknown,
 }
 

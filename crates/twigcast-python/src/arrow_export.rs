@@ -44,7 +44,7 @@ impl ExportedArray {
         Self { format, name: c"", length, null_count: 0, buffers, children: Vec::new(), dictionary: None }
     }
 
-    /// Names the array, as a column or as the items of a list.
+    /// Gives the array a name, as a column or as the items of a list.
     pub fn named(mut self, name: &'static CStr) -> Self {
         self.name = name;
         self

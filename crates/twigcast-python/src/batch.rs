@@ -1,4 +1,4 @@
-//! Many messages in one call, without an object per message.
+//! Matches many messages in one call, without an object per message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::external::{ExternalMatch, external_matches};
 use crate::keys::Keys;
 use crate::ordered_output::{self, Matches, OrderedOutput, OrderedPayloads, ThreadMatches, ThreadPayloads};
 
-/// Messages that a thread takes at a time.
+/// The number of messages that a thread takes at a time.
 const SHARE: usize = 4;
 
-/// Threads that share a batch at most, however many are asked for: each has caches of its own.
+/// The most threads that share a batch, however many are asked for: each has caches of its own.
 const THREADS_MAX: usize = 256;
 
 /// Messages laid out as an Arrow large-binary array, or a slice of one.
@@ -29,7 +29,7 @@ pub struct MessageRows<'a> {
 }
 
 impl<'a> MessageRows<'a> {
-    /// `None` if the offsets do not describe slices of the data.
+    /// Returns messages; `None` if the offsets do not describe slices of the data.
     pub fn new(offsets: &'a [u8], data: &'a [u8], count: usize) -> Option<Self> {
         let mut rows = Self { offsets, base: 0, data, count };
         if offsets.len() / 8 <= count {
@@ -58,7 +58,7 @@ impl<'a> MessageRows<'a> {
     }
 }
 
-/// What the matches of a batch are answered as.
+/// The meaning of the matches in the answer to a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Naming {
     /// Slots, without keys.
@@ -69,12 +69,12 @@ pub enum Naming {
     Groups,
 }
 
-/// What is asked for.
+/// The content of the answer to a batch.
 #[derive(Clone, Copy)]
 pub struct BatchOptions {
-    /// Payloads.
+    /// `true` for payloads.
     pub deliver: bool,
-    /// Numbers of selected nodes.
+    /// `true` for numbers of selected nodes.
     pub nodes: bool,
     pub naming: Naming,
 }
@@ -88,31 +88,31 @@ impl BatchOptions {
 /// The answers to some messages in a row.
 #[derive(Default)]
 pub struct BatchChunk {
-    /// Which of all shares it is, in the order of the messages.
+    /// The position of the share among all, in the order of the messages.
     pub number: usize,
-    /// How many slots, or queries, there are up to the end of each message.
+    /// The number of slots, or queries, up to the end of each message.
     pub ends: Vec<usize>,
-    /// By message: how many subscriptions it matched, where queries are wanted.
+    /// The number of subscriptions that each message matched, if the matches are queries.
     pub match_counts: Vec<u32>,
     pub node_counts: Vec<u32>,
-    /// By number of message.
+    /// Rows and errors of rejected messages.
     pub errors: Vec<(usize, MessageError)>,
-    /// Number of message, key and reason.
+    /// Row, key and reason of subscriptions that could not be decided.
     pub failures: Vec<(usize, String, String)>,
 }
 
-/// Answers in the order of the messages, and all payloads.
+/// The answers in the order of the messages, and all payloads.
 pub struct BatchOutput {
     pub shares: Vec<BatchChunk>,
-    /// The slots that each message matched, one message after the other; queries where these are wanted in place of slots.
+    /// The slots that the messages matched, one message after the other, or the queries.
     pub matches: ThreadMatches<u32>,
-    /// Number of each match's payload, where payloads are wanted; [`MessageDeliveries::WHOLE`] for the message itself.
+    /// The index of each match's payload, if asked for; [`MessageDeliveries::WHOLE`] is the message itself.
     pub numbers: ThreadMatches<u32>,
-    /// What the matches are positions in, unless they are slots.
+    /// The table that the matches are positions in, unless they are slots.
     pub keys: Option<Arc<Keys>>,
     /// The matches that another processor decides.
     pub external: Vec<ExternalMatch>,
-    /// Payloads in the order of their numbers.
+    /// The different payloads, in the order of their indices.
     pub payloads: ThreadPayloads,
 }
 
@@ -184,8 +184,7 @@ fn match_all(
     BatchOutput { shares, matches: matches_found, numbers, keys: None, external: Vec::new(), payloads }
 }
 
-/// Do the same work on so many threads, this one among them. Where the system gives no more threads, those that there
-/// are do all the work.
+/// Runs `work` on several threads, this one among them. If the system gives no more threads, the others do all of it.
 fn on_threads<T: Send>(threads: usize, work: &(impl Fn() -> T + Sync)) -> Vec<T> {
     std::thread::scope(|scope| {
         let others: Vec<_> =
@@ -201,20 +200,20 @@ fn on_threads<T: Send>(threads: usize, work: &(impl Fn() -> T + Sync)) -> Vec<T>
     })
 }
 
-/// What threads share.
+/// A batch that threads share.
 struct BatchWork<'a> {
     engine: &'a Engine,
     core: &'a core::Engine,
     rows: &'a MessageRows<'a>,
     options: BatchOptions,
-    /// Messages that a thread takes at a time.
+    /// The number of messages that a thread takes at a time.
     share: usize,
-    /// The first share that nobody has taken.
+    /// The first share that no thread has taken.
     next: AtomicUsize,
 }
 
 impl BatchWork<'_> {
-    /// Answer shares as long as there are any that no other thread took, and put what is found where it is gathered.
+    /// Answers shares until none is left, and adds the answers to those of other threads.
     fn take_gathered(&self, in_order: &OrderedOutput<'_>, together: &OrderedPayloads<'_>) -> Vec<BatchChunk> {
         let scratch = &self.engine.buffers().scratch_payloads;
         let (mut matches, mut payloads) = (in_order.no_matches(), Payloads::default().with_memory(scratch.take()));
@@ -227,7 +226,7 @@ impl BatchWork<'_> {
         shares
     }
 
-    /// Answer shares as long as there are any that no other thread took; `done` is told of each.
+    /// Answers shares until none is left, and calls `done` with each.
     fn take_shares(
         &self,
         matches: &mut Matches,
@@ -260,7 +259,7 @@ impl BatchWork<'_> {
 }
 
 impl BatchChunk {
-    /// How many slots, or queries, its messages matched.
+    /// Returns the number of slots, or queries, that its messages matched.
     pub fn match_count(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }

@@ -50,7 +50,7 @@ impl BatchResult {
         for (row, key, reason) in shares.iter().flat_map(|share| &share.failures) {
             failures.append((*row, errors::undecided(py, key, reason).into_value(py)))?;
         }
-        let all = |of: fn(&BatchChunk) -> &[u32]| shares.iter().flat_map(of).copied().collect::<Vec<u32>>();
+        let all = |of: fn(&BatchChunk) -> &[u32]| shares.iter().map(of).collect::<Vec<_>>().concat();
         Ok(Self {
             match_offsets: NumberBuffer::lend(py, match_offsets(&shares)?)?,
             match_counts: NumberBuffer::lend(py, all(|share| &share.match_counts))?,

@@ -1,4 +1,4 @@
-//! Bytes that Python lends for a call.
+//! Bytes that a call borrows from Python.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,12 +6,12 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Memory that is kept for the next call, at most.
+/// The most memory that is kept for the next call.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes for as long as a call lasts.
+/// Bytes that are borrowed for the time of a call.
 ///
-/// Those of a `bytes` are looked at where they are. Any other buffer may be written to by another thread while the GIL
+/// The bytes of a `bytes` are read in place. Any other buffer may be written to by another thread while the GIL
 /// is released, so it is copied, into memory that has been used before: new memory is slow at first.
 pub enum BorrowedBytes<'a> {
     Bytes(&'a [u8]),
@@ -32,7 +32,7 @@ impl BorrowedBytes<'_> {
 pub struct CopyBuffer(Mutex<Vec<u8>>);
 
 impl CopyBuffer {
-    /// What is in a `bytes`, or in another buffer of unsigned bytes.
+    /// Returns the bytes of a `bytes`, or of another buffer of unsigned bytes.
     pub fn borrow<'a>(&self, input: &'a Bound<'_, PyAny>) -> PyResult<BorrowedBytes<'a>> {
         if let Ok(bytes) = input.cast::<PyBytes>() {
             return Ok(BorrowedBytes::Bytes(bytes.as_bytes()));
@@ -44,7 +44,7 @@ impl CopyBuffer {
         Ok(BorrowedBytes::Copied(copy))
     }
 
-    /// Takes back what was lent.
+    /// Takes the memory of a copy back.
     pub fn take_back(&self, borrowed: BorrowedBytes<'_>) {
         match borrowed {
             BorrowedBytes::Copied(copy) if copy.capacity() <= KEPT_BYTES_MAX => {

@@ -1,33 +1,34 @@
-//! Lists of numbers or bytes that Python looks at where they are, in memory that is used again and again: memory that
-//! comes anew from the system is slow at first, and what a batch finds is long.
+//! Lists of numbers or bytes that Python reads in place, in memory that is used again: memory fresh from the system is
+//! slow at first, and the answer to a batch is long.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::arrow_export::Buffer;
 use crate::ordered_output::ThreadMatches;
 
-/// Lists that are kept, at most, and how much memory they may take together.
+/// The most lists that a pool keeps, and the most memory that they may take together.
 const LISTS_MAX: usize = 8;
 const BYTES_MAX: usize = 128 << 20;
 
-/// A list that takes no more than one part of so many of its memory has memory to spare, if that is worth it.
+/// A list is sparse if it has more than `SPARSE_BYTES` of memory and uses less than one part in `SPARSE` of it.
 const SPARSE: usize = 8;
 const SPARSE_BYTES: usize = 1 << 12;
 
-/// Lists with memory to spare that may be looked at, and how much of that they may hold together.
+/// The most sparse lists that Python may hold, and the most unused memory in them.
 const SPARING_MAX: usize = 8;
 const SPARE_MAX: usize = 32 << 20;
 
-/// Memory of lists that are in no use any more.
+/// The memory of lists that are no longer in use.
 pub struct BufferPool<T>(Arc<Mutex<PooledBuffer<T>>>);
 
 struct PooledBuffer<T> {
     lists: Vec<Vec<T>>,
-    /// Lists with memory to spare that are looked at, and how much of that they hold.
+    /// The number of sparse lists that Python holds, and the unused memory in them.
     sparing: usize,
     spare: usize,
 }
@@ -49,7 +50,7 @@ fn memory_of<T>(list: &Vec<T>) -> usize {
 }
 
 impl<T> PooledBuffer<T> {
-    /// Lets a list be looked at that has so much memory to spare, unless that is too much with what others have.
+    /// Counts a sparse list that Python is to hold; returns whether it may, beside the others.
     fn start_read(&mut self, spare: usize) -> bool {
         let fits = self.sparing < SPARING_MAX && self.spare + spare <= SPARE_MAX;
         if fits {
@@ -59,14 +60,14 @@ impl<T> PooledBuffer<T> {
         fits
     }
 
-    /// Nobody looks at a list any more that had memory to spare.
+    /// Counts a sparse list that Python no longer holds.
     fn end_lending(&mut self, spare: usize) {
         self.sparing -= 1;
         self.spare -= spare;
     }
 
-    /// Keeps a list. Of too many, or too much memory, the smallest go, which are returned: those that short answers had
-    /// would otherwise keep out the ones that long answers need.
+    /// Keeps a list. Returns the smallest lists if there are too many, or if they have too much memory: small ones would
+    /// otherwise keep out those that long answers need.
     fn keep(&mut self, list: Vec<T>) -> Vec<Vec<T>> {
         if memory_of(&list) > BYTES_MAX {
             return vec![list];
@@ -89,23 +90,23 @@ impl<T: Copy> BufferPool<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The list with the most room that there is; whatever was in it may still be there.
+    /// Returns the list with the largest capacity; whatever was in it may still be there.
     pub fn take(&self) -> Vec<T> {
         let lists = &mut self.kept().lists;
         let largest = (0..lists.len()).max_by_key(|&index| lists[index].capacity());
         largest.map(|index| lists.swap_remove(index)).unwrap_or_default()
     }
 
-    /// Take a list back that is in no use any more.
+    /// Takes a list back that is no longer in use.
     pub fn give_back(&self, list: Vec<T>) {
         // To give memory back to the system takes long: nobody should wait for that.
         let gone = self.kept().keep(list);
         drop(gone);
     }
 
-    /// The first so many of a list. They may be looked at for long, and many such lists at once: then they should not hold
-    /// much more memory than they need. A few may. Answers differ in length, so that most have memory that a longer one
-    /// needed, and to copy each of them out of it took a thirtieth of the time of matching and rewriting.
+    /// Returns a list for Python to hold. Python may hold many for long, which then should not have much more memory than
+    /// they need, so sparse lists are copied, all but a few: answers differ in length, so that most have memory of a
+    /// longer one, and copying each took a thirtieth of the time of matching and rewriting.
     pub fn prefix(&self, found: ThreadMatches<T>) -> PooledPrefix<T> {
         let (list, count) = found.into_parts();
         let is_sparse = memory_of(&list) > SPARSE_BYTES && count < list.capacity() / SPARSE;
@@ -120,13 +121,13 @@ impl<T: Copy> BufferPool<T> {
     }
 }
 
-/// The first so many of a list whose memory goes back to the room in the end.
+/// The first items of a list whose memory goes back to a pool in the end.
 pub struct PooledPrefix<T: Copy> {
     list: Vec<T>,
     count: usize,
-    /// Memory that it has to spare, if that is much.
+    /// The unused memory of a sparse list, else 0.
     spare: usize,
-    /// Where the memory goes in the end; `None`: back to the system.
+    /// The pool that gets the memory in the end; `None`: it goes back to the system.
     pool: Option<BufferPool<T>>,
 }
 
@@ -173,7 +174,7 @@ impl<T: Copy> From<Vec<T>> for PooledPrefix<T> {
     }
 }
 
-/// What a [`NumberBuffer`] holds.
+/// The content of a [`NumberBuffer`].
 enum Content {
     Int32(PooledPrefix<u32>),
     Int64(PooledPrefix<u64>),
@@ -203,12 +204,18 @@ impl From<PooledPrefix<u8>> for NumberBuffer {
 }
 
 impl NumberBuffer {
-    /// Hands a list to Python.
+    /// Hands a list to Python. All empty lists share one object: most lists of small batches are.
     pub fn lend<T: Copy>(py: Python<'_>, list: impl Into<PooledPrefix<T>>) -> PyResult<Py<Self>>
     where
         Self: From<PooledPrefix<T>>,
     {
-        Py::new(py, Self::from(list.into()))
+        static EMPTY: PyOnceLock<Py<NumberBuffer>> = PyOnceLock::new();
+        let list = list.into();
+        if list.count == 0 {
+            let empty = || Py::new(py, Self(Content::Bytes(Vec::new().into())));
+            return Ok(EMPTY.get_or_try_init(py, empty)?.clone_ref(py));
+        }
+        Py::new(py, Self::from(list))
     }
 
     /// Returns the list, if it is one of 32-bit numbers.
@@ -237,7 +244,7 @@ impl NumberBuffer {
         }
     }
 
-    /// The bytes, to be read only.
+    /// Fills in a view of the bytes, to be read only.
     ///
     /// # Safety
     /// As Python calls it: `view` points to a view to be filled.

@@ -284,7 +284,11 @@ impl Engine {
             "slots" => Naming::Slots,
             "keys" => Naming::Keys,
             "groups" if !deliver && !nodes => Naming::Groups,
-            "groups" => return Err(PyValueError::new_err("payloads and nodes are told by key, not by group")),
+            "groups" => {
+                return Err(PyValueError::new_err(
+                    "an answer in groups has neither payloads nor nodes, which go by key",
+                ));
+            }
             _ => return Err(PyValueError::new_err(format!("naming must be slots, keys or groups, not {naming:?}"))),
         };
         let options = BatchOptions { deliver, nodes, naming };

@@ -1,4 +1,4 @@
-//! An engine as several threads of Python share it: its lock, matchers that are free, memory that is used again.
+//! The engine that threads of Python share: its lock, idle matchers, and memory that is used again.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,14 +11,14 @@ use crate::borrowed_bytes::CopyBuffer;
 use crate::buffers::BufferPool;
 use crate::keys::NewestTable;
 
-/// Matchers kept for the next call; more are made and dropped when more threads match at once.
+/// The most matchers that are kept for the next call; if more threads match at once, theirs are dropped.
 const IDLE_MATCHERS_MAX: usize = 16;
 
-/// After so many additions, matchers learn of them at once rather than before their next message.
+/// After so many additions, idle matchers learn of them at once rather than with their next message.
 const MANY: usize = 128;
 
-/// Memory for what batches find, for payloads of single messages, which are far fewer, and for what several threads have
-/// found and not put in its place.
+/// Memory for the answers to batches, for the payloads of single messages, which are far fewer, and for what threads have
+/// found and not yet put into the answer.
 #[derive(Default)]
 pub struct EngineBuffers {
     pub matches: BufferPool<u32>,
@@ -33,7 +33,7 @@ pub struct EngineBuffers {
 pub struct Engine {
     engine: RwLock<core::Engine>,
     idle: Mutex<Vec<Matcher>>,
-    /// Additions since matchers learnt of them.
+    /// The additions that idle matchers have not learnt of.
     added: AtomicUsize,
     copy_buffer: CopyBuffer,
     buffers: EngineBuffers,
@@ -44,27 +44,27 @@ pub struct Engine {
 // A panic while a lock was held leaves the lock poisoned but the data as consistent as Rust keeps it: matchers are
 // dropped rather than returned on a panic, and registration changes nothing before it has all it needs.
 impl Engine {
-    /// The population, to be looked at.
+    /// Locks the population for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, core::Engine> {
         self.engine.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The population, to be changed.
+    /// Locks the population for changing.
     pub fn write(&self) -> RwLockWriteGuard<'_, core::Engine> {
         self.engine.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The matchers that are free.
+    /// Locks the idle matchers.
     pub fn idle(&self) -> MutexGuard<'_, Vec<Matcher>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Run `work` with a matcher of the calling thread's own, while the population stays as it is.
+    /// Runs `work` with a matcher of the calling thread's own, while the population stays as it is.
     pub fn with_matcher<T>(&self, work: impl FnOnce(&core::Engine, &mut Matcher) -> T) -> T {
         self.with_idle_matcher(|matcher| work(&self.read(), matcher))
     }
 
-    /// Run `work` with a matcher of the calling thread's own.
+    /// Runs `work` with a matcher of the calling thread's own.
     pub fn with_idle_matcher<T>(&self, work: impl FnOnce(&mut Matcher) -> T) -> T {
         let mut matcher = self.idle().pop().unwrap_or_default();
         let answer = work(&mut matcher);
@@ -75,15 +75,15 @@ impl Engine {
         answer
     }
 
-    /// Subscriptions were added; after many, let the matchers that are free learn of them. One after the other, with no lock
-    /// that keeps others from matching: who wants a matcher meanwhile waits for one to learn at most, as it would itself.
+    /// Counts additions; after many, lets the idle matchers learn of them. They learn one after the other, so that a thread
+    /// that needs a matcher meanwhile waits for one of them at most, no longer than its own matcher would take.
     pub fn note_added(&self, count: usize) {
         if self.added.fetch_add(count, Ordering::Relaxed) + count < MANY {
             return;
         }
         self.added.store(0, Ordering::Relaxed);
         let count = self.idle().len();
-        // Those that are taken first are the last.
+        // The last ones are taken first.
         for index in (0..count).rev() {
             let engine = self.read();
             if let Some(matcher) = self.idle().get_mut(index) {
@@ -92,27 +92,27 @@ impl Engine {
         }
     }
 
-    /// What copies bytes that Python lends.
+    /// Returns the memory for copies of what Python lends.
     pub fn copy_buffer(&self) -> &CopyBuffer {
         &self.copy_buffer
     }
 
-    /// Memory for what batches find.
+    /// Returns the memory for answers.
     pub fn buffers(&self) -> &EngineBuffers {
         &self.buffers
     }
 
-    /// The newest table of keys by slot.
+    /// Returns the newest table of keys by slot.
     pub fn newest_key_table(&self) -> &NewestTable {
         &self.key_table
     }
 
-    /// The newest table of keys by query.
+    /// Returns the newest table of keys by query.
     pub fn newest_group_table(&self) -> &NewestTable {
         &self.group_table
     }
 
-    /// A population with no matchers yet.
+    /// Wraps a population, without matchers yet.
     pub fn wrap(engine: core::Engine) -> Self {
         Self {
             engine: RwLock::new(engine),
@@ -126,12 +126,12 @@ impl Engine {
     }
 }
 
-/// The key of a slot that an answer names, under the lock that it was given under: slots are used again.
+/// Returns the key of a slot in an answer. The lock must be the one of the answer, since slots are used again.
 pub fn key_of(engine: &core::Engine, slot: Slot) -> String {
     engine.key(slot).unwrap_or_default().to_owned()
 }
 
-/// The slots of the subscriptions that the last message matched.
+/// Returns the slots of the subscriptions that the last message matched.
 pub fn slots_of(engine: &core::Engine, matcher: &Matcher) -> Vec<Slot> {
     let mut slots = Vec::new();
     engine.slots(matcher, &mut slots);

@@ -19,7 +19,7 @@ fn build<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> 
     }
 }
 
-/// The exception for a refused query.
+/// Returns the exception for a refused query.
 pub fn query(py: Python<'_>, text: &str, error: &QueryError) -> PyErr {
     let arguments = (text, error.column, error.message.as_str(), error.expected.clone());
     match error.kind {
@@ -32,7 +32,7 @@ pub fn query(py: Python<'_>, text: &str, error: &QueryError) -> PyErr {
     }
 }
 
-/// The exception for a subscription that was not added.
+/// Returns the exception for a subscription that was not added.
 pub fn add(py: Python<'_>, key: &str, text: &str, error: &AddError) -> PyErr {
     match error {
         AddError::DuplicateKey => build(py, "DuplicateKey", (key,)),
@@ -40,7 +40,7 @@ pub fn add(py: Python<'_>, key: &str, text: &str, error: &AddError) -> PyErr {
     }
 }
 
-/// The exception for a rejected message. A message that needs conversion first is told apart by the caller.
+/// Returns the exception for a rejected message. The caller tells messages apart that need conversion.
 pub fn message(py: Python<'_>, error: &MessageError) -> PyErr {
     match error.kind {
         MessageErrorKind::Malformed => build(py, "MalformedMessage", (error.line, error.column, error.reason.as_str())),
@@ -53,22 +53,22 @@ pub fn message(py: Python<'_>, error: &MessageError) -> PyErr {
     }
 }
 
-/// The exception for a subscription that could not be decided on a message.
+/// Returns the exception for a subscription that could not be decided on a message.
 pub fn undecided(py: Python<'_>, key: &str, reason: &str) -> PyErr {
     build(py, "UndecidedSubscription", (key, reason))
 }
 
-/// The exception for a key that is not there.
+/// Returns the exception for a key that is not there.
 pub fn unknown_key(py: Python<'_>, key: &str) -> PyErr {
     build(py, "UnknownKey", (key,))
 }
 
-/// The exception for a subscription that is no longer the one that a message was matched against.
+/// Returns the exception for a subscription that is no longer the one that a message was matched against.
 pub fn changed(py: Python<'_>, key: &str) -> PyErr {
     build(py, "SubscriptionChanged", (key,))
 }
 
-/// The exception for a snapshot that cannot be used.
+/// Returns the exception for a snapshot that cannot be used.
 pub fn snapshot(py: Python<'_>, path: &str, reason: &str) -> PyErr {
     build(py, "SnapshotError", (path, reason))
 }

@@ -11,7 +11,7 @@ use twigcast_core::vocabulary::Vocabulary;
 
 use crate::{errors, limits};
 
-/// The events of a message: `("start", uri, local, ((uri, local, value), ...))`, `("text", value)`, `("comment", value)`,
+/// Returns the events of a message: `("start", uri, local, ((uri, local, value), ...))`, `("text", value)`, `("comment", value)`,
 /// `("pi", target, value)`, `("end",)`.
 #[pyfunction]
 #[pyo3(signature = (xml, limits=BTreeMap::new()))]

@@ -321,7 +321,7 @@ impl NewestTable {
         table.unwrap_or_else(|| Keys::of_slots(slots, engine.slot_bound(), |slot| engine.key(slot)))
     }
 
-    /// The same for keys by query.
+    /// Returns a table in which queries of an answer are positions; `keys` is how many keys the answer has.
     pub fn of_queries(&self, engine: &core::Engine, queries: &mut [u32], keys: usize) -> Arc<Keys> {
         let version = engine.version();
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Limits, as Python gives them.
+//! Limits as Python passes them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use twigcast_core::limits::Limits;
 
-/// Limits by name; unknown names are refused.
+/// Reads limits by name, and refuses unknown names.
 pub fn limits(input: &BTreeMap<String, usize>) -> PyResult<Limits> {
     let mut limits = Limits::default();
     for (name, &value) in input {

@@ -1,8 +1,8 @@
-//! What several threads find, put together while they work: what one thread has just found lies in its cache, so that
-//! putting it in place costs little then, and as much as finding it once all is done.
+//! Puts what several threads find into one list while they work: what a thread has just found is in its cache, so that
+//! copying it costs little at that time, and as much as finding it once all is done.
 //!
-//! Only places are handed out under a lock; all threads write at once. Where the memory that was used before does not
-//! suffice, what is too much is put behind in the end.
+//! A lock guards only the handing out of target slices; all threads copy at the same time. What does not fit into the
+//! memory of an earlier batch is appended at the end.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use twigcast_core::rewrite::Payloads;
 
 use crate::buffers::BufferPool;
 
-/// What was found, in memory that may hold more.
+/// The first part of a list, which is what was found; the rest is memory for more.
 #[derive(Default)]
 pub struct ThreadMatches<T> {
     list: Vec<T>,
@@ -19,38 +19,38 @@ pub struct ThreadMatches<T> {
 }
 
 impl<T> From<Vec<T>> for ThreadMatches<T> {
-    /// All of a list.
+    /// Takes a whole list.
     fn from(list: Vec<T>) -> Self {
         Self { count: list.len(), list }
     }
 }
 
 impl<T> ThreadMatches<T> {
-    /// The first so many of a list.
+    /// Takes the first `count` items of a list.
     pub fn new(list: Vec<T>, count: usize) -> Self {
         Self { list, count }
     }
 
-    /// What was found.
+    /// Returns what was found.
     pub fn all(&self) -> &[T] {
         &self.list[..self.count]
     }
 
-    /// The same, to be changed.
+    /// Returns what was found, to be changed.
     pub fn all_mut(&mut self) -> &mut [T] {
         &mut self.list[..self.count]
     }
 
-    /// The list, and how much of it was found.
+    /// Returns the list, and how many of its items were found.
     pub fn into_parts(self) -> (Vec<T>, usize) {
         (self.list, self.count)
     }
 }
 
-/// Memory that parts are put into one after the other; whatever was in it is written over.
+/// Memory that is filled part by part, over whatever was in it.
 struct FillBuffer<'a, T> {
     rest: &'a mut [T],
-    /// All from where the memory did not suffice.
+    /// All parts from the first one on that did not fit.
     more: Vec<T>,
 }
 
@@ -59,7 +59,7 @@ impl<'a, T: Copy> FillBuffer<'a, T> {
         Self { rest, more: Vec::new() }
     }
 
-    /// The place for the next part; none if the memory does not suffice: then that is taken care of.
+    /// Returns where to copy the next part to; `None` if it does not fit and was copied elsewhere already.
     fn take(&mut self, part: &[T]) -> Option<&'a mut [T]> {
         if !self.more.is_empty() || part.len() > self.rest.len() {
             self.more.extend_from_slice(part);
@@ -70,19 +70,19 @@ impl<'a, T: Copy> FillBuffer<'a, T> {
         Some(target)
     }
 
-    /// What is left of the memory, and what found no room.
+    /// Returns how much of the memory is unused, and the parts that did not fit.
     fn into_parts(self) -> (usize, Vec<T>) {
         (self.rest.len(), self.more)
     }
 }
 
-/// A list of all that it has room for; one that comes back from an earlier batch is that long already.
+/// Returns a list as long as its capacity; one that an earlier batch has used is that long already.
 fn filled<T: Copy + Default>(mut list: Vec<T>) -> Vec<T> {
     list.resize(list.capacity(), T::default());
     list
 }
 
-/// The list that was filled, with what found no room behind.
+/// Returns the list that was filled, with the parts that did not fit appended.
 fn finished<T: Copy>(mut list: Vec<T>, (unused, more): (usize, Vec<T>)) -> ThreadMatches<T> {
     let count = list.len() - unused;
     if more.is_empty() {
@@ -100,7 +100,7 @@ fn write<T: Copy>(target: Option<&mut [T]>, part: &[T]) {
     }
 }
 
-/// What messages matched, one after the other, and the number of each match's payload where there are payloads.
+/// The matches of messages in a row, and the index of each match's payload if payloads are asked for.
 #[derive(Default)]
 pub struct Matches {
     pub slots: Vec<u32>,
@@ -108,7 +108,7 @@ pub struct Matches {
 }
 
 impl Matches {
-    /// None yet, in memory that was used before.
+    /// Returns an empty list of matches, in memory of the pool.
     pub fn within(pool: &BufferPool<u32>) -> Self {
         let mut matches = Self { slots: pool.take(), payloads: pool.take() };
         matches.slots.clear();
@@ -122,8 +122,7 @@ impl Matches {
     }
 }
 
-/// Let threads put what they find in the order of the messages, in the memory of two lists. `scratch` is memory for what
-/// is not in place yet.
+/// Lets threads put what they find into two lists, in the order of the messages. `scratch` has memory for what waits.
 pub fn in_order<T>(
     (slots, payloads): (Vec<u32>, Vec<u32>),
     scratch: &BufferPool<u32>,
@@ -143,7 +142,7 @@ pub fn in_order<T>(
     (answer, finished(slots, of_slots), finished(payloads, of_payloads))
 }
 
-/// Where threads put what they find.
+/// Collects what threads find, in the order of the messages.
 pub struct OrderedOutput<'a> {
     turn: Mutex<Turn<'a>>,
     scratch: &'a BufferPool<u32>,
@@ -154,22 +153,22 @@ struct Turn<'a> {
     next: usize,
     slots: FillBuffer<'a, u32>,
     payloads: FillBuffer<'a, u32>,
-    /// What was found in shares before one in front of them was done.
+    /// The matches of shares that were done before an earlier share.
     early: BTreeMap<usize, Matches>,
 }
 
 impl<'a> OrderedOutput<'a> {
-    /// No matches, in memory that was used before.
+    /// Returns an empty list of matches, in memory of the pool.
     pub fn no_matches(&self) -> Matches {
         Matches::within(self.scratch)
     }
 
-    /// Take matches back that are to be put nowhere.
+    /// Takes the memory of matches back.
     pub fn give_back(&self, matches: Matches) {
         matches.give_back(self.scratch);
     }
 
-    /// Put what was found in a share in its place. Shares are numbered from 0, and each is put once.
+    /// Adds the matches of a share. Shares are numbered from 0, and each is added once.
     pub fn put(&self, share: usize, matches: Matches) {
         let mut turn = lock(&self.turn);
         if share != turn.next {
@@ -192,20 +191,20 @@ impl<'a> OrderedOutput<'a> {
 type Placed<'a> = ((Option<&'a mut [u32]>, Option<&'a mut [u32]>), Matches);
 
 impl<'a> Turn<'a> {
-    /// The places of what the next share found.
+    /// Returns where to copy the matches of the next share to.
     fn take(&mut self, matches: Matches) -> Placed<'a> {
         self.next += 1;
         ((self.slots.take(&matches.slots), self.payloads.take(&matches.payloads)), matches)
     }
 
-    /// The same, if that share is done already.
+    /// Does the same if the next share is done already.
     fn take_early(&mut self) -> Option<Placed<'a>> {
         let matches = self.early.remove(&self.next)?;
         Some(self.take(matches))
     }
 }
 
-/// Bytes of payloads, and where each ends.
+/// Payloads one after the other, and where each ends.
 #[derive(Default)]
 pub struct ThreadPayloads {
     pub bytes: ThreadMatches<u8>,
@@ -213,7 +212,7 @@ pub struct ThreadPayloads {
 }
 
 impl ThreadPayloads {
-    /// All that one thread made.
+    /// Takes all payloads of one thread.
     pub fn of(payloads: Payloads) -> Self {
         let (bytes, ends) = payloads.into_parts();
         let count = ends.last().map_or(0, |&end| end as usize);
@@ -221,7 +220,7 @@ impl ThreadPayloads {
     }
 }
 
-/// Let threads put payloads together, in no order, in the memory of a list.
+/// Lets threads put payloads into one list, in any order.
 pub fn in_one_buffer<T>(bytes: Vec<u8>, work: impl FnOnce(&OrderedPayloads<'_>) -> T) -> (T, ThreadPayloads) {
     let mut bytes = filled(bytes);
     let together = OrderedPayloads(Mutex::new(OutputParts { bytes: FillBuffer::new(&mut bytes), ends: Vec::new() }));
@@ -231,7 +230,7 @@ pub fn in_one_buffer<T>(bytes: Vec<u8>, work: impl FnOnce(&OrderedPayloads<'_>) 
     (answer, ThreadPayloads { bytes: finished(bytes, of_bytes), ends })
 }
 
-/// Where threads put payloads.
+/// Collects the payloads of threads.
 pub struct OrderedPayloads<'a>(Mutex<OutputParts<'a>>);
 
 struct OutputParts<'a> {
@@ -240,8 +239,8 @@ struct OutputParts<'a> {
 }
 
 impl OrderedPayloads<'_> {
-    /// Put payloads with the others, and count on from them in the numbers of those that `numbers` means: [`WHOLE`] is
-    /// none. The payloads are gone afterwards, but not their memory.
+    /// Moves payloads behind those collected so far, and shifts the indices of matches accordingly; [`WHOLE`] stays.
+    /// `payloads` is empty afterwards, and keeps its memory.
     ///
     /// [`WHOLE`]: twigcast_core::engine::MessageDeliveries::WHOLE
     pub fn put(&self, payloads: &mut Payloads, numbers: &mut [u32]) {

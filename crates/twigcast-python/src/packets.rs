@@ -1,4 +1,4 @@
-//! Packets between brokers, and the spans in them.
+//! Reads and writes packets between brokers, and the spans in them.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -9,26 +9,32 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use twigcast_packets::{CarriedMessage, Frame, PacketError, Span};
 
-/// Packets from this size on are summed without the GIL.
+/// The size from which on the checksum of a packet is computed without the GIL.
 const LARGE_BYTES: usize = 64 << 10;
-/// Fields of a message, as in `twigcast.overlay.onyx.model.Message`.
+/// The number of fields of a `twigcast.overlay.onyx.messages.OverlayMessage`.
 const FIELDS: usize = 12;
-/// Of these, strings that are mostly those of the last message.
+/// The number of its fields that are strings which mostly equal those of the message before.
 const REPEATED_STRINGS: usize = 4;
 
-/// A frame as Python is told of it: kind, start and end.
-type FrameTuple = (u64, usize, usize);
-/// A string that Python has, and what it says.
+/// A frame of a packet. See the stub file.
+#[pyclass(frozen, get_all, module = "twigcast._core")]
+pub struct PacketFrame {
+    kind: u64,
+    start: usize,
+    end: usize,
+}
+
+/// A string of Python, and its text.
 type LastString = (String, Py<PyString>);
 
 fn refused(error: PacketError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The frames of a packet: kind, start and end. See the stub file.
+/// Returns the frames of a packet. See the stub file.
 #[pyfunction]
-pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<FrameTuple>> {
-    Ok(frames_in(py, packet)?.iter().map(frame_tuple).collect())
+pub fn packet_frames(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<PacketFrame>> {
+    Ok(frames_in(py, packet)?.iter().map(packet_frame).collect())
 }
 
 fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
@@ -40,11 +46,11 @@ fn frames_in(py: Python<'_>, packet: &[u8]) -> PyResult<Vec<Frame>> {
     matches_found.map_err(refused)
 }
 
-fn frame_tuple(frame: &Frame) -> FrameTuple {
-    (frame.kind, frame.start, frame.end)
+fn packet_frame(frame: &Frame) -> PacketFrame {
+    PacketFrame { kind: frame.kind, start: frame.start, end: frame.end }
 }
 
-/// Frames as one packet. See the stub file.
+/// Writes frames as one packet. See the stub file.
 #[pyfunction]
 pub fn packet_of<'py>(py: Python<'py>, frames: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyBytes>> {
     let frames: Vec<Bound<'py, PyBytes>> =
@@ -63,7 +69,7 @@ pub fn packet_of<'py>(py: Python<'py>, frames: &Bound<'py, PyList>) -> PyResult<
     })
 }
 
-/// Writes parts one behind the other.
+/// Writes parts one after the other.
 fn fill<'a>(mut out: &mut [u8], parts: impl IntoIterator<Item = &'a [u8]>) {
     for part in parts {
         let (here, rest) = out.split_at_mut(part.len());
@@ -77,10 +83,10 @@ fn fill<'a>(mut out: &mut [u8], parts: impl IntoIterator<Item = &'a [u8]>) {
 pub struct SpanCodec {
     span: Py<PyType>,
     message: Py<PyType>,
-    /// `tuple.__new__`: what the constructors of named tuples end in.
+    /// `tuple.__new__`, which the constructors of named tuples call in the end.
     tuple_new: Py<PyAny>,
     empty: Py<PyString>,
-    /// By field, the string that stood there last: most messages have the same scope, source and type.
+    /// By field, the last string: most messages have the same scope, source and type.
     last: Mutex<[Option<LastString>; REPEATED_STRINGS]>,
 }
 
@@ -110,7 +116,7 @@ impl SpanCodec {
         Ok((self.tuple_new.bind(py).call1((self.span.bind(py), parts))?, at))
     }
 
-    /// The spans that a packet begins with, and the frames that follow the last of them.
+    /// Reads the spans that a packet begins with. Returns them, and the frames behind the last one.
     #[pyo3(signature = (kind, packet, agreed=None))]
     fn packet<'py>(
         &self,
@@ -118,7 +124,7 @@ impl SpanCodec {
         kind: u64,
         packet: &[u8],
         agreed: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<(Bound<'py, PyList>, Vec<FrameTuple>)> {
+    ) -> PyResult<(Bound<'py, PyList>, Vec<PacketFrame>)> {
         let frames = frames_in(py, packet)?;
         let spans = frames.iter().take_while(|frame| frame.kind == kind);
         let list = PyList::empty(py);
@@ -129,7 +135,7 @@ impl SpanCodec {
             }
             list.append(span)?;
         }
-        let rest = frames[list.len()..].iter().map(frame_tuple).collect();
+        let rest = frames[list.len()..].iter().map(packet_frame).collect();
         Ok((list, rest))
     }
 
@@ -187,7 +193,7 @@ impl SpanCodec {
         self.tuple_new.bind(py).call1((self.message.bind(py), PyTuple::new(py, parts)?))
     }
 
-    /// Strings that are mostly those of the last message.
+    /// Returns a string, mostly the one of the message before.
     fn repeated_strings<'py>(
         &self,
         py: Python<'py>,
@@ -208,7 +214,7 @@ impl SpanCodec {
     }
 }
 
-/// The span without its body, and where in this the body belongs.
+/// Writes a span without its body. Returns it, and the position of the body in it.
 fn around_body(span: &Span<'_>) -> (Vec<u8>, usize) {
     let mut out = Vec::with_capacity(256);
     let target = span.write_around_body(&mut out);
@@ -222,7 +228,7 @@ fn joined<'py>(py: Python<'py>, parts: &[&[u8]]) -> PyResult<Bound<'py, PyBytes>
     })
 }
 
-/// The fields of a message. Of its lexicon, the name travels behind the form.
+/// Writes the fields of a message, with the name of its lexicon behind the form.
 type MessageFields<'py> = (
     u64,
     i64,
@@ -238,7 +244,7 @@ type MessageFields<'py> = (
     Option<Bound<'py, PyAny>>,
 );
 
-/// Hands `work` what a span of Python's says.
+/// Calls `work` with the content of a span of Python.
 fn with_span<'py, T>(span: &Bound<'py, PyTuple>, work: impl FnOnce(&Span<'_>) -> PyResult<T>) -> PyResult<T> {
     let (root, after, upto, message): (u64, i64, i64, Option<Bound<'py, PyTuple>>) = extracted(span)?;
     let Some(message) = message else {

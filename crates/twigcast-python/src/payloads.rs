@@ -1,4 +1,4 @@
-//! Payloads on their way to Python: at most a chunk of them is ever in memory twice.
+//! Hands payloads to Python in chunks, so that at most one chunk is in memory twice.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,16 +7,16 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList};
 use twigcast_core::rewrite::Sink;
 
-/// What a sink leaves for the end: what it made, and the first error of Python.
+/// The payloads that a sink has finished, and the first error of Python.
 #[derive(Default)]
 struct SinkState {
-    /// The stream that takes the bytes at hand.
+    /// The stream of the payload that is not finished.
     stream: Option<Py<PyAny>>,
     finished: Vec<Py<PyBytes>>,
     error: Option<PyErr>,
 }
 
-/// Hands payloads to Python, a `bytes` each.
+/// Hands each payload to Python as a `bytes`.
 #[derive(Clone, Default)]
 pub struct PythonSink {
     state: Arc<Mutex<SinkState>>,
@@ -31,7 +31,7 @@ impl PythonSink {
         Python::attach(|py| work(py, &mut state).map_err(|error| state.error = Some(error)).ok())
     }
 
-    /// The payloads, once they are closed.
+    /// Returns the payloads, once they are closed.
     pub fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.error.take() {
@@ -68,7 +68,7 @@ impl Sink for PythonSink {
     }
 }
 
-/// A stream of Python's: it grows in place, and gives its bytes away without copying them.
+/// Appends bytes to the stream of a payload. A `BytesIO` grows in place, and gives its bytes away without copying.
 fn append(py: Python<'_>, state: &mut SinkState, bytes: &[u8]) -> PyResult<()> {
     static STREAM: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let stream = match state.stream.take() {

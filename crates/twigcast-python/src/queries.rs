@@ -1,10 +1,12 @@
-//! Queries by themselves.
+//! Queries without an engine.
 
 use std::collections::BTreeMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use twigcast_core::analysis;
 use twigcast_core::engine::{self, QueryContext, QueryWarning};
+use twigcast_core::error::QueryErrorKind;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query, json, normal};
@@ -34,7 +36,7 @@ pub fn warning(warning: QueryWarning) -> String {
     }
 }
 
-/// The algebra of a query as JSON.
+/// Returns the algebra of a query as JSON.
 #[pyfunction]
 pub fn parse_tree(
     py: Python<'_>,
@@ -47,7 +49,7 @@ pub fn parse_tree(
     Ok(json::query(&parsed, &vocabulary))
 }
 
-/// The condition under which a query may match, in normal form, as JSON.
+/// Returns the condition under which a query may match, in normal form, as JSON.
 #[pyfunction]
 pub fn condition_tree(
     py: Python<'_>,
@@ -63,6 +65,24 @@ pub fn condition_tree(
     Ok(json::query(&Query::XPath(normal::normalise(condition)), &vocabulary))
 }
 
+/// Returns the truth of an XPath expression where none of its paths selects a node. See the stub file.
+#[pyfunction]
+pub fn truth_without_nodes(
+    py: Python<'_>,
+    expression: &str,
+    namespaces: BTreeMap<String, String>,
+) -> PyResult<Option<bool>> {
+    let limits = Limits { query_bytes_max: usize::MAX, query_steps_max: usize::MAX, ..Limits::default() };
+    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+    match query::parse(expression, &options, &mut Vocabulary::new()) {
+        Ok(Query::XPath(expr)) => Ok(analysis::truth_without_nodes(&expr)),
+        Ok(Query::Flwr(_)) => Err(PyValueError::new_err("the expression must be XPath, not For-Where-Return")),
+        // What is nested too deep to be parsed is not known.
+        Err(error) if matches!(error.kind, QueryErrorKind::Limit { .. }) => Ok(None),
+        Err(error) => Err(errors::query(py, expression, &error)),
+    }
+}
+
 fn parsed(
     py: Python<'_>,
     query: &str,
@@ -76,7 +96,7 @@ fn parsed(
     query::parse(query, &options, vocabulary).map_err(|error| errors::query(py, query, &error))
 }
 
-/// What is known of a query without any message. See the stub file.
+/// A report on a query. See the stub file.
 #[pyclass(frozen, get_all, module = "twigcast._core")]
 pub struct QueryCheck {
     query: String,
@@ -87,7 +107,7 @@ pub struct QueryCheck {
 }
 
 impl QueryCheck {
-    /// Parses and plans a query alone.
+    /// Plans a query alone.
     pub fn of(py: Python<'_>, query: &str, context: &QueryContext, limits: &Limits) -> PyResult<Self> {
         let checked = engine::check(query, context, limits).map_err(|error| errors::query(py, query, &error))?;
         Ok(Self {
@@ -100,7 +120,7 @@ impl QueryCheck {
     }
 }
 
-/// Parses and plans a query alone.
+/// Plans a query alone.
 #[pyfunction]
 pub fn check(py: Python<'_>, query: &str, namespaces: BTreeMap<String, String>, dialect: &str) -> PyResult<QueryCheck> {
     QueryCheck::of(py, query, &context(namespaces, dialect)?, &Limits::default())

@@ -1,4 +1,4 @@
-//! Subscriptions on their way from Python to the core.
+//! Reads subscriptions that Python passes, and adds them to the core.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use twigcast_core::query::Dialect;
 
 use crate::{errors, queries};
 
-/// What the engine says of many subscriptions. See the stub file.
+/// The result of adding many subscriptions. See the stub file.
 #[pyclass(frozen, get_all, module = "twigcast._core")]
 pub struct AddOutcome {
     refused: Py<PyList>,
@@ -45,7 +45,7 @@ pub fn namespaces(value: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, String>
         .collect()
 }
 
-/// Subscriptions in order, without those that are no text.
+/// Subscriptions to add, in order, without those that are no text.
 struct Batch {
     pairs: Vec<(PyBackedStr, PyBackedStr)>,
     /// By pair: its index among the items that were passed.
@@ -56,7 +56,7 @@ struct Batch {
     refused: Vec<(usize, Py<PyAny>)>,
 }
 
-/// One item as Python writes it.
+/// A subscription as Python passes it.
 struct Item {
     key: PyBackedStr,
     query: PyBackedStr,

@@ -1,4 +1,4 @@
-//! The results of one message, put together when somebody looks at them.
+//! The results of one message, written when they are looked at.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,13 +16,13 @@ use crate::external::ExternalMatch;
 use crate::keys::Keys;
 use crate::ordered_output::ThreadPayloads;
 
-/// Bytes of memory that are kept for the next result, about.
+/// About the most bytes of memory that are kept for the next result.
 const MEMORY_MAX: usize = 1 << 16;
 
 /// See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct Results {
-    /// The message that they are made of.
+    /// The message.
     source: Py<PyBytes>,
     prepared: PreparedDeliveries,
     /// The keys by slot when the message was matched, and a table of them, if there was one.
@@ -38,7 +38,7 @@ pub struct Results {
     external: Vec<ExternalMatch>,
 }
 
-/// What matching a message says of its deliveries.
+/// The deliveries of a message, before they are wrapped for Python.
 pub struct Prepared {
     pub prepared: PreparedDeliveries,
     pub keys: KeySnapshot,
@@ -47,12 +47,12 @@ pub struct Prepared {
     pub external: Vec<ExternalMatch>,
 }
 
-/// What was looked at.
+/// The results that were looked at.
 #[derive(Default)]
 struct ResultCache {
-    /// By number: whoever gets the same gets the same object.
+    /// By index: subscriptions that get the same result get the same object.
     results: Vec<Option<Py<PyBytes>>>,
-    /// Memory in which results are put together.
+    /// Memory for writing results.
     memory: Vec<u8>,
 }
 
@@ -92,7 +92,7 @@ impl Results {
         }))
     }
 
-    /// The number of an index as Python counts, from the end where it is negative.
+    /// Returns the index that Python means, which counts from the end if it is negative.
     fn number(&self, index: isize) -> PyResult<usize> {
         let length = self.__len__();
         let number = if index < 0 { index.checked_add_unsigned(length) } else { Some(index) };
@@ -127,7 +127,7 @@ impl Results {
         let Some(size) = self.prepared.size(number) else {
             return Ok(self.immediate.bind(py).get_item(number)?.extract()?);
         };
-        // Nothing else of Python runs while this is held.
+        // No other code of Python runs while this is locked.
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let ResultCache { results, memory } = &mut *cache;
         if results.is_empty() {

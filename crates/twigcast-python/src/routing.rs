@@ -12,10 +12,10 @@ use twigcast_core::ids::ConjunctionId;
 use crate::stream::{NameDictionary, with_dictionary};
 use crate::{errors, limits};
 
-/// Matchers kept for the next call.
+/// The most matchers that are kept for the next call.
 const IDLE_MATCHERS_MAX: usize = 16;
 
-/// What many messages ask for: labels, and the target that each stands for. See the stub file.
+/// Labels that many messages ask for, and the target that each stands for. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct LabelRequest {
     labels: Vec<(RouteLabel, u32)>,
@@ -33,7 +33,7 @@ impl LabelRequest {
     }
 }
 
-/// The same, as it is or as a list.
+/// A label request, as an object or as a list.
 #[derive(FromPyObject)]
 enum LabelsInput<'py> {
     Ready(PyRef<'py, LabelRequest>),
@@ -67,7 +67,7 @@ impl ConjunctionIndex {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Run `work` with a matcher of the calling thread's own.
+    /// Runs `work` with a matcher of the calling thread's own.
     fn with_matcher<T>(&self, work: impl FnOnce(&core::ConjunctionIndex, &mut Matcher) -> T) -> T {
         let matcher = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut matcher = matcher.unwrap_or_default();

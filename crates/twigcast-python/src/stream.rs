@@ -1,4 +1,4 @@
-//! Element streams: messages that travel parsed.
+//! Element streams: parsed messages as bytes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use twigcast_core::vocabulary::Vocabulary;
 
 use crate::{errors, limits};
 
-/// Names that both ends of a link know. See the stub file.
+/// A list of names that both ends of a link know. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct NameDictionary {
     names: Dictionary,
@@ -49,7 +49,7 @@ pub fn with_dictionary<T>(input: Option<&NameDictionary>, work: impl FnOnce(&Dic
     }
 }
 
-/// A message that was parsed, to be written in any form. See the stub file.
+/// A parsed message, to be written in any form. See the stub file.
 #[pyclass(frozen, module = "twigcast._core")]
 pub struct ParsedMessage {
     source: Vec<u8>,

@@ -1,14 +1,15 @@
 """The broker: a durable XML publish/subscribe service.
 
-Its parts, from the inside out; each knows only those before it:
+Its parts, from the inside out; each imports only those before it:
 
-- ``model``: what is stored and handed on, as plain values;
-- ``store``: keeps it (SQLite or PostgreSQL), behind one interface;
+- ``model``: what is stored and passed on, as plain values;
+- ``store``: the store, in SQLite or PostgreSQL;
 - ``queues``: the queues of subscribers in memory, and leases;
-- ``hub``: the engine at work. Publishing with group commit, the population of subscriptions, replay, retention;
-- ``delivery``: from stored deliveries to subscribers: webhooks, WebSub, Atom;
-- ``sources``: feeds that the broker reads by itself;
-- ``api`` and ``console``: HTTP in front.
+- ``hub``: publishing with commit groups, the population of subscriptions, replay, retention;
+- ``broker``: class ``Broker``, which puts these together;
+- ``delivery``: channels, which push deliveries to subscribers, and Atom feeds;
+- ``sources``: feeds that the broker polls;
+- ``api`` and ``console``: the service over HTTP.
 
-``service`` puts them together; ``config`` says how.
+``serving`` runs all of it as a process, with the settings of ``config``.
 """

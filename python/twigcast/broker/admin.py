@@ -1,4 +1,4 @@
-"""``twigcast admin``: what an operator does to a store, most of it also while the broker works."""
+"""The commands ``twigcast admin``, which operate on a store, most of them also while the broker works."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from twigcast.errors import MissingExtra, TwigcastError
 
 if TYPE_CHECKING:
     from twigcast.broker.model import Tenant
-    from twigcast.broker.store.interface import Store
+    from twigcast.broker.store.store import Store
 
 _FAILED: Final = 2
 
 _NOTICED_SECONDS: Final = 1.0
-"""How long until a broker has surely noticed a change of tokens; it looks more often."""
+"""Time in seconds after which a broker has noticed a change of tokens; it checks more often."""
 
 app = typer.Typer(no_args_is_help=True, help="Look after the store of a broker.")
 tokens = typer.Typer(no_args_is_help=True, help="API tokens: make, list, revoke.")
@@ -224,7 +224,7 @@ def _print_rows(rows: list[dict[str, object]], as_json: bool) -> None:
 
 
 def _address(store: str | None, config: Path | None) -> str:
-    """Of the store: as the broker itself finds it."""
+    """The address of the store, found as the broker finds it."""
     from twigcast.broker.config import load
 
     return load({} if store is None else {"store": store}, config).store
@@ -232,7 +232,7 @@ def _address(store: str | None, config: Path | None) -> str:
 
 @contextmanager
 def _open(store: str | None, config: Path | None) -> Iterator[Store]:
-    """Open a store that is there, beside the broker, for one command."""
+    """Open an existing store for one command, beside the broker."""
     with _reporting_errors():
         from twigcast.broker.store.open import open_store
 

@@ -1,4 +1,4 @@
-"""A running broker: hub and queues together, behind what :class:`twigcast.broker.service.BrokerInterface` promises."""
+"""The running broker: hub and queues together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from twigcast.broker.hub.operations import (
     ReplaceQueries,
     SetState,
     StoreChange,
-    StoreReplay,
     Subscribe,
     Unsubscribe,
 )
@@ -38,7 +37,6 @@ from twigcast.broker.model import (
     DeliveryId,
     DeliverySettings,
     ErrorRecord,
-    NewDelivery,
     NewQuery,
     NewSubscription,
     QueuedDelivery,
@@ -52,8 +50,8 @@ from twigcast.broker.model import (
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.leases import Leases
 from twigcast.broker.queues.live import LiveQueues, Offer, QueueCursor
-from twigcast.broker.service import BrokerInterface
-from twigcast.broker.store.interface import Pause, QueuePosition, Store, Transaction
+from twigcast.broker.store.records import QueuePosition
+from twigcast.broker.store.store import Store, Transaction
 from twigcast.errors import TwigcastError
 from twigcast.registration import Dialect
 
@@ -62,19 +60,22 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 SUBSCRIBED_AT_ONCE: Final = 2_000
-"""Subscriptions added in one operation, between which publishing goes on."""
+"""Number of subscriptions added in one operation; publications go on in between."""
 
 _CHECKED_HERE: Final = 20
-"""New subscriptions that are checked in the event loop; more are checked in a thread."""
+"""Number of subscriptions that are checked in the event loop; more are checked in a thread."""
 
 _RETRY_SECONDS_MAX: Final = 10.0
 
 
-class Broker(BrokerInterface):
-    """A broker for the event loop that it is started in.
+class Broker:
+    """A running broker, for the event loop that it is started in. Its methods can be called from all tasks of the loop.
+
+    Every change goes through the one writing thread of the hub in the order of the calls, many in one commit; a call
+    returns when its change is durable. Readers call ``store`` directly, in threads.
 
     Args:
-        store: Open, and closed by whoever opened it, after :meth:`stop`.
+        store: An open store, which the caller closes after :meth:`stop`.
         options: Bounds and times.
     """
 
@@ -95,7 +96,7 @@ class Broker(BrokerInterface):
         self._replays = Replays(
             store,
             self._in_thread,
-            self._write_replayed,
+            self._do,
             self._evaluations,
             self.options,
             self.metrics,
@@ -103,14 +104,14 @@ class Broker(BrokerInterface):
         )
         self._retention = Retention(self.change, self.options, self.metrics)
         self._replaying: dict[int, int] = {}
-        """By queue that a replay fills: for which subscription."""
+        """Subscription of each queue that a replay fills."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._published_per_second = 1_000.0
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the subscriptions and begin to work.
+        """Loads the subscriptions and begins to work.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -136,22 +137,22 @@ class Broker(BrokerInterface):
         self._begin(self._refresh_tenants())
 
     def _loaded(self, unfinished: list[StoredSubscription]) -> Iterator[StoredSubscription]:
-        """All stored subscriptions; those with an unfinished replay are kept as a whole."""
+        """Yields all stored subscriptions, and appends those with an unfinished replay to ``unfinished``."""
         for subscription in self.store.all_subscriptions():
             if subscription.replay_next is not None:
                 unfinished.append(subscription)
             yield subscription
 
     def drain(self) -> None:
-        """Refuse new publications and end all listeners and pulls: what is being answered can be answered to its end.
+        """Begins a graceful stop: refuses publications, and ends all readers and pulls so that requests can end.
 
-        To be called first in a graceful stop; acknowledgements are still taken.
+        Acknowledgements are still accepted.
         """
         self._running = False
         self._queues.close_all()
 
     async def stop(self) -> None:
-        """Finish what was begun, and end. Nothing can be called after it."""
+        """Finishes running work and ends. No method can be called after it."""
         self.drain()
         for task in self._tasks:
             task.cancel()
@@ -159,12 +160,12 @@ class Broker(BrokerInterface):
         await self._replays.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._evaluations.stop)
         await asyncio.get_running_loop().run_in_executor(None, self._writer.stop)
-        # What the writing thread has told last is in the loop's queue now, before this.
+        # The last calls from the writing thread are in the loop's queue now, and run before this returns.
         await asyncio.sleep(0)
         self._readers.shutdown(wait=True)
 
     def readiness(self) -> str | None:
-        """Why no work can be taken at the moment; ``None``: it can."""
+        """Returns why the broker accepts no work at the moment; ``None`` if it does."""
         if not self._running:
             return "the broker is not running"
         if self._writer.trouble is not None:
@@ -179,7 +180,7 @@ class Broker(BrokerInterface):
         task.add_done_callback(self._tasks.discard)
 
     async def _refresh_tenants(self) -> None:
-        """Notice new limits of tenants, and whether a store that failed works again."""
+        """Notices new limits of tenants, and a store that works again after a failure."""
         while True:
             await asyncio.sleep(self.options.upkeep_seconds)
             try:
@@ -190,24 +191,32 @@ class Broker(BrokerInterface):
                 logger.warning("the store does not work: %s", error)
 
     async def tenants_changed(self) -> None:
+        """Reads tenants and their limits again."""
         self._writer.tenants = {tenant.id: tenant for tenant in await self._in_thread(self.store.tenants)}
 
     # Publishing -------------------------------------------------------------------------------------------------------
 
     async def publish(self, submissions: Sequence[Submission]) -> list[Accepted | RejectedRecord]:
+        """Stores messages durably, matched and with their deliveries. A rejected one is stored as such.
+
+        Raises:
+            StoreUnavailable: None of them was stored, as far as the broker can know.
+            TooMany: Too many wait for the store; the error says when to try again.
+            Stopping: The broker is being stopped.
+        """
         if not submissions:
             return []
         if not self._running:
-            raise Stopping("the broker is not running; what was sent was not stored")
-        operation = Publish(submissions, self._loop.create_future())
+            raise Stopping("the broker is not running; nothing was stored")
+        operation = Publish(submissions)
         self._admit(operation)
         return cast("list[Accepted | RejectedRecord]", await self._do(operation))
 
     def _admit(self, operation: Publish) -> None:
-        """Count a publication in, where there is room for it."""
+        """Counts a publication in, or raises TooMany if too much waits already."""
         metrics, options = self.metrics, self.options
         messages, size = metrics.queued_messages + operation.messages, metrics.queued_bytes + operation.size
-        # One alone may be larger than the room: it is bounded elsewhere, and would never get in.
+        # A publication alone may exceed the bounds: its size is limited elsewhere, and it would never be admitted.
         if metrics.queued_messages and (messages > options.queue_messages_max or size > options.queue_bytes_max):
             metrics.refused += operation.messages
             retry_after = min(max(metrics.queued_messages / self._published_per_second, 0.1), _RETRY_SECONDS_MAX)
@@ -221,18 +230,22 @@ class Broker(BrokerInterface):
     # Subscriptions ----------------------------------------------------------------------------------------------------
 
     async def subscribe(self, new: Sequence[NewSubscription]) -> list[StoredSubscription | Exception]:
+        """Adds subscriptions; the result holds, for each refused one, the error that refused it.
+
+        They count from the next message on; a replay goes on in the background.
+        """
         results: list[StoredSubscription | Exception] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
             check = partial(refused_subscriptions, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
             good = [_in_the_past(n) for n, refusal in zip(some, refusals, strict=True) if refusal is None]
-            answers = iter(await self._do(Subscribe(good, self._loop.create_future())) if good else ())
+            answers = iter(await self._do(Subscribe(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
     async def _checked(self, check: Callable[[], T], dialects: Sequence[str]) -> T:
-        """Check queries: here where they are few; in a thread that may be kept busy where Saxon checks some."""
+        """Checks queries: a few here, more in a thread, and in a thread of its own if Saxon checks some."""
         if "xquery" in dialects:
             return await self._loop.run_in_executor(self._evaluations.thread, check)
         return check() if len(dialects) <= _CHECKED_HERE else await self._in_thread(check)
@@ -246,31 +259,40 @@ class Broker(BrokerInterface):
         dialect: str,
         delivery: DeliverySettings,
     ) -> StoredSubscription:
+        """Gives a subscription another query or delivery, from the next message on.
+
+        Raises:
+            QueryError: The query is refused; the subscription stays as it was.
+        """
         if (dialect == "xquery") != (subscription.dialect == "xquery"):
             raise Conflict("a subscription cannot change to or from the dialect 'xquery'; delete it and subscribe anew")
         check = partial(refused, subscription.key, query, namespaces, dialect, self._evaluations)
         refusal = await self._checked(check, [dialect])
         if refusal is not None:
             raise refusal
-        future = self._loop.create_future()
-        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery, future)
+        operation = Replace(subscription, query, namespaces, cast("Dialect", dialect), delivery)
         return cast("StoredSubscription", await self._do(operation))
 
     async def replace_queries(self, new: Sequence[NewQuery]) -> list[Exception | None]:
+        """Gives subscriptions, none twice, other queries from the next message on; their deliveries go where they went.
+
+        The result holds ``None`` for each, or the QueryError or NotFound that refused it and left it as it was.
+        """
         results: list[Exception | None] = []
         for start in range(0, len(new), SUBSCRIBED_AT_ONCE):
             some = new[start : start + SUBSCRIBED_AT_ONCE]
             check = partial(refused_queries, some, self._evaluations)
             refusals = await self._checked(check, [n.dialect for n in some])
             good = [n for n, refusal in zip(some, refusals, strict=True) if refusal is None]
-            answers = iter(await self._do(ReplaceQueries(good, self._loop.create_future())) if good else ())
+            answers = iter(await self._do(ReplaceQueries(good)) if good else ())
             results += [next(answers) if refusal is None else refusal for refusal in refusals]
         return results
 
     async def set_state(
         self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None = None
     ) -> StoredSubscription:
-        await self._do(SetState(subscription, state, reason, self._loop.create_future()))
+        """Sets the state of a subscription: pauses, suspends or resumes it."""
+        await self._do(SetState(subscription, state, reason))
         return await self._as_stored(subscription)
 
     async def _as_stored(self, subscription: StoredSubscription) -> StoredSubscription:
@@ -280,35 +302,45 @@ class Broker(BrokerInterface):
         return result
 
     async def unsubscribe(self, subscription: StoredSubscription) -> None:
-        await self._do(Unsubscribe(subscription, self._loop.create_future()))
+        """Deletes a subscription with its pending deliveries."""
+        await self._do(Unsubscribe(subscription))
 
-    # Queues
-    # ------------------------------------------------------------------------------------------------------------
+    # Queues -----------------------------------------------------------------------------------------------------------
 
     async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
+        """Leases deliveries of a queue for ``visibility`` seconds, waiting up to ``wait`` seconds for the first.
+
+        While a delivery is leased, later ones of its subscription are not handed out, so that their order holds. When a
+        lease ends without acknowledgement, the delivery is available again, marked as redelivered. Leases end with the
+        process.
+        """
         if not self._running:
             return []
         return await self._leases.pull(queue_id, limit=limit, wait=wait, visibility=visibility)
 
     async def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledges deliveries that were pulled or streamed."""
         if not ids:
             return
-        await self._do(AcknowledgeDeliveries(queue_id, ids, self._loop.create_future()))
+        await self._do(AcknowledgeDeliveries(queue_id, ids))
         leases = self._leases.of(queue_id)
         if leases is not None:
             leases.settle(ids)
 
     async def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        """Acknowledges all deliveries of a queue up to a message."""
         await self.acknowledge_queues({queue_id: seq})
 
     async def acknowledge_queues(self, marks: Mapping[int, int]) -> None:
-        await self._do(AcknowledgeUpTo(marks, self._loop.create_future()))
+        """Acknowledges all deliveries of many queues, each up to a message."""
+        await self._do(AcknowledgeUpTo(marks))
         for queue_id, seq in marks.items():
             leases = self._leases.of(queue_id)
             if leases is not None:
                 leases.settle_up_to(seq)
 
     async def release(self, queue_id: int, ids: Sequence[DeliveryId], *, delay: float = 0.0) -> None:
+        """Returns leased deliveries to their queue (nack); they are handed out again after ``delay`` seconds."""
         leases = self._leases.of(queue_id)
         if leases is not None:
             self.metrics.released += leases.give_back(ids, delay)
@@ -316,10 +348,15 @@ class Broker(BrokerInterface):
     def read_queue(
         self, queue_id: int, after: QueuePosition | None = None, *, offer: Offer | None = None
     ) -> AsyncIterator[list[QueuedDelivery]]:
+        """Yields the deliveries of a queue in order, in groups, from what is pending or from after a position.
+
+        Memory is bounded: a slow reader is served from the store. With ``offer``, deliveries that come while the
+        iteration waits are offered there first, which avoids waking the reader; those not taken come in the iteration.
+        """
         return QueueCursor(self._queues, queue_id, after, self._marked, offer, open_=self._running).groups()
 
     def _marked(self, queue_id: int, deliveries: list[QueuedDelivery]) -> list[QueuedDelivery]:
-        """Deliveries read for a listener, with those marked that may have been handed out before."""
+        """Marks those of the deliveries read for a reader that may have been handed out before."""
         marked = self._queues.marked(queue_id, deliveries)
         leases = self._leases.of(queue_id)
         if leases is None or not leases.before:
@@ -328,6 +365,7 @@ class Broker(BrokerInterface):
         return [d._replace(redelivered=True) if d.id in before and not d.redelivered else d for d in marked]
 
     async def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]]) -> list[int]:
+        """Turns deliveries, each with its attempts and the reason, into dead letters; returns their ids."""
         numbers = await self.change(lambda transaction: transaction.dead_letter(deliveries, at=time.time()))
         for delivery, _, _ in deliveries:
             leases = self._leases.of(delivery.queue_id)
@@ -336,6 +374,7 @@ class Broker(BrokerInterface):
         return numbers
 
     async def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        """Delivers dead letters again. Listeners are called, and acknowledge or dead-letter them."""
         redriven = await self.change(lambda transaction: transaction.redrive(dead_letter_ids))
         if redriven:
             for listener in self._listeners:
@@ -345,9 +384,16 @@ class Broker(BrokerInterface):
     # Other changes ----------------------------------------------------------------------------------------------------
 
     async def change(self, work: Callable[[Transaction], T]) -> T:
-        return cast("T", await self._do(StoreChange(work, self._loop.create_future())))
+        """Runs ``work`` in the writing thread, in one commit with others, and returns its result.
+
+        It is for changes that nothing in memory depends on: leases, error records, sources and their state, tokens,
+        dead letters. An error in ``work`` is raised here; then nothing of it is stored, and the others are not
+        affected.
+        """
+        return cast("T", await self._do(StoreChange(work)))
 
     def add_listener(self, listener: CommitListener) -> None:
+        """Calls a listener after each commit from now on."""
         self._listeners.append(listener)
 
     # Other brokers ----------------------------------------------------------------------------------------------------
@@ -355,11 +401,11 @@ class Broker(BrokerInterface):
     def pass_on(
         self, accepted: Callable[[list[StoredMessage]], None], kept_above: Callable[[], int | None], times: float
     ) -> None:
-        """Let messages be passed on to other brokers.
+        """Lets an overlay forward messages to other brokers.
 
         Args:
-            accepted: Called in the writing thread with what was published in a group, in order, once it is durable.
-            kept_above: The sequence number above which others may still ask for messages.
+            accepted: Called in the writing thread with the published messages of a commit, in order, once durable.
+            kept_above: Returns the sequence number above which other brokers may still request messages.
             times: How many times longer such messages are kept than others.
         """
         self._retention.retained_above = kept_above
@@ -367,12 +413,12 @@ class Broker(BrokerInterface):
         self._writer.on_accepted = accepted
 
     def submit(self, operation: Operation) -> None:
-        """Let the writing thread carry out an operation. From any thread."""
+        """Submits an operation to the writing thread. Can be called from any thread."""
         self._writer.submit(operation)
 
     @property
     def tenants(self) -> Mapping[int, Tenant]:
-        """The tenants by number. From any thread; replaced as a whole when they change."""
+        """The tenants by id. Can be read from any thread; replaced as a whole when they change."""
         return self._writer.tenants
 
     # Threads ----------------------------------------------------------------------------------------------------------
@@ -395,25 +441,13 @@ class Broker(BrokerInterface):
             )
         )
 
-    async def _write_replayed(
-        self,
-        member: RegisteredSubscription,
-        deliveries: Sequence[NewDelivery],
-        begun_at: int,
-        replay_next: int | None,
-        errors: Sequence[ErrorRecord],
-        pauses: Sequence[Pause] | None = None,
-    ) -> bool:
-        future = self._loop.create_future()
-        return bool(await self._do(StoreReplay(member, deliveries, begun_at, replay_next, future, errors, pauses)))
-
-    # What the writing thread tells ------------------------------------------------------------------------------------
+    # After a commit -------------------------------------------------------------------------------------
 
     def _hand_over_from_thread(self, over: CommitResult) -> None:
         self._loop.call_soon_threadsafe(self._hand_over, over)
 
     def _hand_over(self, over: CommitResult) -> None:
-        """Act on a group: the queues first, then those who watch, then those who wait for answers."""
+        """Acts on a commit: first the queues, then the listeners, then the callers that wait."""
         queues = self._queues
         if over.last_seq > queues.last_seq:
             queues.last_seq = over.last_seq
@@ -455,11 +489,11 @@ class Broker(BrokerInterface):
             self._begin(self._close_if_gone(subscription))
 
     async def _close_if_gone(self, subscription: StoredSubscription) -> None:
-        """End those who read a queue that went with its last subscription."""
+        """Ends the readers of a queue that was deleted with its last subscription."""
         try:
             queue = await self._in_thread(lambda: self.store.queue(subscription.tenant_id, subscription.subscriber))
         except StoreUnavailable as error:
-            logger.warning("readers of lane %d are left waiting: %s", subscription.queue_id, error)
+            logger.warning("readers of queue %d go on waiting: %s", subscription.queue_id, error)
             return
         if queue is None or queue.id != subscription.queue_id:
             self._queues.close(subscription.queue_id)
@@ -488,7 +522,7 @@ class Broker(BrokerInterface):
 
 
 def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[RegisteredSubscription, TwigcastError]]) -> None:
-    """Suspend stored subscriptions that the engine does not take any more, as limits are lower than they were."""
+    """Suspends stored subscriptions that the engine refuses now, since limits are lower than before."""
     now = time.time()
     for member, error in refused:
         reason = str(getattr(error, "reason", error))
@@ -499,5 +533,5 @@ def _suspend_refused(transaction: Transaction, refused: Sequence[tuple[Registere
 
 
 def _in_the_past(new: NewSubscription) -> NewSubscription:
-    """It with the first sequence number where it wants anything before."""
+    """Returns the subscription with a start of replay that is at least 1."""
     return replace(new, replay_from=1) if new.replay_from is not None and new.replay_from < 1 else new

@@ -1,4 +1,4 @@
-"""``twigcast serve``."""
+"""The command ``twigcast serve``."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def serve(
 
 
 def _run(flags: dict[str, str | int], config: Path | None, token_file: Path | None) -> None:
-    # What a broker is made of is optional, and takes longer to import than the rest of the command line.
+    # The dependencies of a broker are optional, and take longer to import than the rest of the command line.
     try:
         from twigcast.broker.config import load
         from twigcast.broker.serving import run

@@ -1,6 +1,6 @@
 """Errors of the broker that a publisher, a subscriber or an operator can see.
 
-The API answers with each as a problem document (RFC 9457) whose ``type`` ends in ``code``.
+The API answers each with a problem document (RFC 9457) whose ``type`` ends in ``code``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from twigcast.errors import TwigcastError
 
 
 class BrokerError(TwigcastError):
-    """Something that the broker could not do.
+    """An operation that the broker could not carry out.
 
     Args:
         reason: What happened and what to do, in one sentence.
@@ -28,61 +28,61 @@ class BrokerError(TwigcastError):
 
 
 class StoreUnavailable(BrokerError):
-    """The store did not take or give something; what was not acknowledged was not stored, or may be sent again."""
+    """A failure of the store. What was not acknowledged was not stored, or can be sent again."""
 
     code = "store-unavailable"
     status = 503
 
 
 class StoreFull(StoreUnavailable):
-    """There is no room left where the store lies. Publishing goes on by itself when there is."""
+    """A full disk below the store. Publishing goes on by itself when there is space again."""
 
     code = "store-full"
     status = 507
 
 
 class StoreInUse(BrokerError):
-    """Another broker works on the store."""
+    """A store that another broker works on."""
 
     code = "store-in-use"
 
 
 class StoreDamaged(BrokerError):
-    """The store is damaged, or belongs to another version that this one cannot migrate."""
+    """A store that is damaged, or of a version that this one cannot migrate."""
 
     code = "store-damaged"
 
 
 class NotFound(BrokerError):
-    """There is no such thing, or it belongs to another tenant."""
+    """A request for an object that does not exist, or belongs to another tenant."""
 
     code = "not-found"
     status = 404
 
 
 class Conflict(BrokerError):
-    """It is there already, or its state does not allow it."""
+    """A request that the state of its object does not allow, for instance because the object exists already."""
 
     code = "conflict"
     status = 409
 
 
 class Invalid(BrokerError):
-    """A request that cannot be understood or carried out as it stands."""
+    """A request that cannot be understood or carried out."""
 
     code = "invalid"
     status = 422
 
 
 class Unauthorized(BrokerError):
-    """No token, or one that is not known."""
+    """A request without a token, or with an unknown one."""
 
     code = "unauthorized"
     status = 401
 
 
 class Forbidden(BrokerError):
-    """The token does not permit it."""
+    """A request that its token does not permit."""
 
     code = "forbidden"
     status = 403
@@ -96,12 +96,12 @@ class TooLarge(BrokerError):
 
 
 class LimitReached(BrokerError):
-    """A tenant has as many of something as it may: no waiting helps, but deleting some, or a higher limit.
+    """A limit of a tenant that is reached. Waiting does not help; deleting something or a higher limit does.
 
     Args:
         reason: What there are too many of.
         limit: The setting.
-        value: What it is set to.
+        value: Its value.
     """
 
     code = "limit-reached"
@@ -114,16 +114,16 @@ class LimitReached(BrokerError):
 
     @classmethod
     def of(cls, items_: str, limit: str, value: int) -> LimitReached:
-        """The error of a tenant that has as many of these things as it may."""
+        """Returns the error of a tenant that has as many objects of a kind as it may."""
         return cls(f"this tenant has as many {items_} as it may (the limit is {limit} = {value:,})", limit, value)
 
 
 class TooMany(BrokerError):
-    """More at a time than is taken: a rate, or what is under way.
+    """A rate or number of running operations over the limit.
 
     Args:
-        reason: Which limit, and how much it is.
-        retry_after: Seconds after which it may be tried again, where waiting helps.
+        reason: Which limit, and its value.
+        retry_after: Seconds after which a new attempt may succeed, if waiting helps.
     """
 
     code = "too-many"
@@ -135,14 +135,14 @@ class TooMany(BrokerError):
 
 
 class UrlRefused(BrokerError):
-    """A webhook or feed whose address is private, link-local, or not HTTP."""
+    """An address of a webhook or feed that is private, link-local, or not HTTP."""
 
     code = "url-refused"
     status = 422
 
 
 class Stopping(BrokerError):
-    """The broker is being stopped, or has not been started; what was not answered was not done."""
+    """A broker that is being stopped, or has not been started. What was not acknowledged was not done."""
 
     code = "stopping"
     status = 503

@@ -1,8 +1,8 @@
 """Addresses of feeds that nobody can guess: who has one may read the feed, and subscribe to it through WebSub.
 
-Feed readers send no headers of ours, so what permits has to be in the URL (a *capability URL*). Its token is an HMAC
-over what the feed is of, with the secret of the store: nothing is kept for it, and the token of a subscription that is
-deleted and made anew is another one.
+Feed readers send no headers of ours, so the URL itself has to grant access (a *capability URL*). Its token is an HMAC
+of the feed's name and id with the secret of the store. Nothing is stored for it, and a subscription that is deleted
+and made anew gets another token.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAC_BYTES: Final = 18
 
 @dataclass(frozen=True, slots=True)
 class FeedName:
-    """What a feed is of."""
+    """The name of a feed."""
 
     kind: FeedKind
     tenant_id: int
@@ -35,12 +35,12 @@ class FeedName:
     """Key of the subscription, or name of the source."""
 
     id: int
-    """Of the subscription or source."""
+    """Id of the subscription or source."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPath:
-    """The parts of a feed's path, not yet believed."""
+    """The parts of a feed's path, whose token is not verified."""
 
     token: str
     kind: FeedKind
@@ -48,16 +48,16 @@ class FeedPath:
 
     @property
     def tenant_id(self) -> int | None:
-        """Of the tenant that the token names."""
+        """The id of the tenant in the token; ``None`` if there is none."""
         number = self.token.partition("-")[0]
         return int(number) if number.isascii() and number.isdigit() and len(number) <= 18 else None
 
 
 class Capabilities:
-    """Makes and checks addresses.
+    """A maker and checker of feed addresses.
 
     Args:
-        secret: Of the store.
+        secret: The secret of the store.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -65,20 +65,20 @@ class Capabilities:
         self._namespace = uuid.UUID(bytes=self._mac("instance")[:16], version=4)
 
     def path(self, feed: FeedName) -> str:
-        """The path of a feed, percent-encoded."""
+        """Returns the path of a feed, percent-encoded."""
         return f"{FEEDS_PATH}/{self.token(feed)}/{feed.kind}/{quote(feed.name, safe='')}"
 
     def token(self, feed: FeedName) -> str:
-        """The part of it that nobody can guess."""
+        """Returns the part of the path that nobody can guess."""
         mac = self._mac("feed", feed.kind, str(feed.tenant_id), str(feed.id), feed.name)[:_MAC_BYTES]
         return f"{feed.tenant_id}-{base64.urlsafe_b64encode(mac).decode()}"
 
     def permits(self, token: str, feed: FeedName) -> bool:
-        """Whether a token is that of a feed."""
+        """Returns whether a token is that of a feed."""
         return hmac.compare_digest(token.encode(), self.token(feed).encode())
 
     def uuid(self, *parts: str) -> uuid.UUID:
-        """An identifier of something of this broker, the same each time."""
+        """Returns an identifier that is the same for the same parts, and unique to this broker."""
         return uuid.uuid5(self._namespace, "\0".join(parts))
 
     def _mac(self, *parts: str) -> bytes:
@@ -86,7 +86,7 @@ class Capabilities:
 
 
 def parse_feed_url(url: str, base_url: str) -> FeedPath | None:
-    """The feed that a URL below ``base_url`` names; ``None`` when it names none."""
+    """Returns the feed that a URL below ``base_url`` names; ``None`` if it names none."""
     prefix = base_url.rstrip("/") + FEEDS_PATH + "/"
     if not url.startswith(prefix):
         return None
@@ -104,18 +104,18 @@ def parse_feed_url(url: str, base_url: str) -> FeedPath | None:
 
 
 def source_of_topic(settings: DeliverySettings) -> str | None:
-    """The source whose topic a WebSub subscriber follows; ``None``: it is none, or follows a subscription."""
-    if settings.kind != "websub" or settings.topic is None:
+    """Returns the source whose topic a WebSub subscriber follows; ``None`` for all other subscriptions."""
+    if settings.topic is None:
         return None
     path = parse_feed_url(settings.topic, base_of_feed(settings.topic))
     return path.name if path is not None and path.kind == "sources" else None
 
 
 def base_of_feed(url: str) -> str:
-    """The broker's address, from the URL of one of its feeds."""
+    """Returns the broker's address, from the URL of one of its feeds."""
     return url.partition(FEEDS_PATH + "/")[0]
 
 
 def hub_of_feed(url: str) -> str:
-    """The address of the hub, from the URL of a feed."""
+    """Returns the address of the hub, from the URL of a feed."""
     return base_of_feed(url) + HUB_PATH

@@ -19,47 +19,47 @@ _run: Final = secrets.token_hex(4)
 _count: Final = itertools.count(1)
 
 _FEED: Final = re.compile(r"/feeds/[^/\s\"']+")
-"""Addresses of feeds permit to read them: see ``delivery.capabilities``."""
+"""Addresses of feeds grant access to them: see :mod:`~twigcast.broker.feed_addresses`."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
 def start_request() -> str:
-    """Give the request that is being answered an id, for logs and problem documents."""
+    """Assigns the current request an id, for logs and problem documents."""
     name = f"{_run}-{next(_count)}"
     _request.set(name)
     return name
 
 
 def request_id() -> str:
-    """The id of the request that is being answered; empty outside of one."""
+    """Returns the id of the current request; empty outside of one."""
     return _request.get()
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with all that looks like a token, or the address of a feed, blanked."""
+    """Replaces everything in ``text`` that looks like a token or the address of a feed."""
     if "/feeds/" in text:
         text = _FEED.sub("/feeds/...", text)
     return SECRET.sub("tc_...", text) if "tc_" in text else text
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people."""
+    """A formatter that writes one line for people."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Formats one record."""
         more = " ".join(f"{name}={value}" for name, value in _extra(record).items())
         return without_secrets(super().format(record) + (f" [{more}]" if more else ""))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: ``time``, ``level``, ``logger``, ``message`` and what else the event has."""
+    """A formatter that writes one JSON object a line: ``time``, ``level``, ``logger``, ``message`` and others."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Formats one record."""
         results: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -80,7 +80,7 @@ def _extra(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
-    """Send all logs to standard error, in one form."""
+    """Sends all logs to standard error, in one form."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
@@ -90,6 +90,6 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # What these say at their level of information is of no use to an operator.
+    # Messages of these loggers at level INFO are of no use to an operator.
     for name in ("uvicorn.access", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))

@@ -1,6 +1,6 @@
-"""What the hub counts. Plain numbers: whoever exports them reads them whenever it likes.
+"""Counters of the hub: plain numbers that exporters may read at any time.
 
-Each number is changed by one thread only, so that none gets lost without any lock.
+Each number is changed by one thread only, so that no update is lost without a lock.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ SIZES: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 1
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts of values by size.
+    """A histogram of values.
 
     Args:
-        bounds: Upper bounds of the classes, ascending; a last class takes what is larger.
+        bounds: Upper bounds of the classes, ascending; a last class holds larger values.
     """
 
     bounds: tuple[float, ...]
     counts: list[int] = field(init=False)
-    """Values in each class; not summed up."""
+    """Number of values in each class; not cumulative."""
     total: float = 0.0
     """Sum of the values."""
 
@@ -31,13 +31,13 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value."""
+        """Counts a value."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """Number of values."""
         return sum(self.counts)
 
 
@@ -51,35 +51,35 @@ def _sizes() -> Histogram:
 
 @dataclass(slots=True)
 class TenantCounts:
-    """Counters since the start, of one tenant."""
+    """The counters of one tenant since the start."""
 
     accepted: int = 0
     """Messages stored."""
     rejected: int = 0
-    """Messages kept as rejected."""
+    """Messages stored as rejected."""
     deliveries: int = 0
     """Deliveries stored."""
 
 
 @dataclass(slots=True)
 class Metrics:
-    """Counters since the start, and gauges."""
+    """The counters since the start, and gauges."""
 
     tenants: dict[int, TenantCounts] = field(default_factory=dict)
-    """Those of each tenant that published something."""
+    """Counters of each tenant that published something."""
 
     accepted: int = 0
     """Messages stored."""
     duplicates: int = 0
     """Messages that had been stored before."""
     rejected: int = 0
-    """Messages kept as rejected."""
+    """Messages stored as rejected."""
     refused: int = 0
-    """Messages turned away because too many were waiting."""
+    """Messages refused because too many were waiting."""
     deliveries: int = 0
     """Deliveries stored."""
     undecided: int = 0
-    """Subscriptions that failed on a message."""
+    """Subscriptions undecided on a message."""
     suspended: int = 0
     """Subscriptions suspended by the hub."""
     replayed: int = 0
@@ -94,43 +94,43 @@ class Metrics:
     marks: int = 0
     """Acknowledgements of a queue up to a message."""
     released: int = 0
-    """Deliveries given back."""
+    """Deliveries released."""
     leased: int = 0
     """Deliveries handed out by pull."""
     streamed: int = 0
-    """Deliveries handed to listeners."""
+    """Deliveries passed to readers of queues."""
     fallen_behind: int = 0
-    """How often a listener had to go back to the store."""
+    """Times that a reader had to go back to the store."""
 
     group_messages: Histogram = field(default_factory=_sizes)
     """Messages in a commit that had any."""
     group_seconds: Histogram = field(default_factory=_seconds)
-    """From taking a group of operations to the end of its commit."""
+    """Time from taking a commit group to the end of its commit."""
     hand_over_seconds: Histogram = field(default_factory=_seconds)
-    """From the submission of a message to the hand-over of its deliveries to the listeners."""
+    """Time from the submission of a message to the hand-over of its deliveries to the readers."""
 
     queued_messages: int = 0
     """Gauge: messages that wait for the writing thread."""
     queued_bytes: int = 0
-    """Gauge: their bytes."""
+    """Gauge: bytes of these messages."""
     subscriptions: int = 0
-    """Gauge: all subscriptions, also those that do not take part."""
+    """Gauge: all subscriptions, also those that are not active."""
     listeners: int = 0
-    """Gauge: listeners of queues."""
+    """Gauge: readers of queues."""
     listeners_behind: int = 0
-    """Gauge: those that are being fed from the store."""
+    """Gauge: readers that read from the store."""
     replays: int = 0
-    """Gauge: replays under way."""
+    """Gauge: running replays."""
 
     def of_tenant(self, tenant_id: int) -> TenantCounts:
-        """The counters of a tenant."""
+        """Returns the counters of a tenant."""
         result = self.tenants.get(tenant_id)
         if result is None:
             result = self.tenants[tenant_id] = TenantCounts()
         return result
 
     def add_tenants(self, counted: Metrics) -> None:
-        """Add what others have counted for each tenant."""
+        """Adds the counters of a commit for each tenant."""
         for tenant_id, counts in counted.tenants.items():
             mine = self.of_tenant(tenant_id)
             mine.accepted += counts.accepted

@@ -1,10 +1,10 @@
-"""What the broker stores and hands on, as plain values.
+"""The values that the broker stores and passes on.
 
-Words. A *queue* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber is its
-own one, under its key. Streams, pulls, webhooks and feeds all read queues.
+A *queue* is the ordered queue of deliveries of one subscriber. A subscription that names no subscriber has a
+subscriber of its own, under its key. Streams, pulls, webhooks and feeds all read queues.
 
-Order. Each accepted message gets a *sequence number*, growing without gaps being promised, over all tenants. A delivery
-is the pair of a message and a subscription, so its id is made of both numbers, and sorts as they do. Times are kept for
+Each accepted message gets a *sequence number*, which grows over all tenants and may have gaps. A delivery
+is the pair of a message and a subscription, so its id is made of both numbers, and sorts as they do. Times are for
 people and retention; no order depends on a clock.
 """
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from twigcast.registration import Dialect
 
 
 class Scope(enum.StrEnum):
-    """What a token permits."""
+    """A permission of a token."""
 
     PUBLISH = "publish"
     SUBSCRIBE = "subscribe"
@@ -33,12 +33,12 @@ class Tenant:
     id: int
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Where they differ from the broker's: see ``config.TenantLimits``."""
+    """Limits that differ from the broker's: see ``config.TenantLimits``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An API token; the secret itself is never kept."""
+    """An API token, without its secret, which is never stored."""
 
     id: int
     tenant_id: int
@@ -54,39 +54,39 @@ SourceKind = Literal["push", "rss", "atom", "http-folder"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where messages come from: a publisher that pushes, or a feed that the broker polls."""
+    """An origin of messages: a publisher that pushes, or a feed that the broker polls."""
 
     id: int
     tenant_id: int
     name: str
     kind: SourceKind
     url: str | None = None
-    """What is polled."""
+    """Address of the feed."""
     interval: float = 300.0
     """Seconds between polls."""
     dtd: str | None = None
     """Text of a DTD that its messages are said to follow; used for hints, not for validation."""
     paused: bool = False
     state: Mapping[str, Any] = field(default_factory=dict)
-    """What polling remembers: ``etag``, ``last_modified``, ``last_poll``, ``last_error``, ``failures``."""
+    """State of polling: ``etag``, ``last_modified``, ``last_poll``, ``last_error``, ``failures``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message as it is published, before it has been looked at."""
+    """A message as it is published, before it is read."""
 
     tenant_id: int
     body: bytes
     source: str = "default"
     message_id: str | None = None
-    """The publisher's own; a message with the same id from the same source is accepted once."""
+    """The publisher's own id. A message with the same id from the same source is accepted once."""
     charset: str | None = None
-    """Of the transport; it wins over the declaration in the document (RFC 7303)."""
+    """Charset of the transport; it overrides the declaration in the document (RFC 7303)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredMessage:
-    """An accepted message. Shared by all its deliveries, so that forms of it can be cached by identity."""
+    """An accepted message. All its deliveries share the object, so that forms of it can be cached by identity."""
 
     seq: int
     tenant_id: int
@@ -106,12 +106,12 @@ class Accepted:
     message_id: str
     matches: int
     duplicate: bool = False
-    """It was there already, under this id; nothing was delivered anew."""
+    """Whether it was stored before under this id; then nothing was delivered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A message that could not be processed: kept whole, with the reason."""
+    """A message that could not be processed, stored whole with the reason."""
 
     id: int
     tenant_id: int
@@ -125,40 +125,48 @@ class RejectedRecord:
     column: int | None = None
 
 
-DeliveryKind = Literal["pull", "webhook", "websub"]
-"""``pull`` covers all that the subscriber fetches or listens to: pull, Server-Sent Events, WebSocket, Atom."""
+PULL: Final = "pull"
+"""The kind of all deliveries that the subscriber fetches: pull, Server-Sent Events, WebSocket, Atom."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettings:
-    """How a subscriber wants its deliveries."""
+    """The way in which a subscriber receives its deliveries."""
 
-    kind: DeliveryKind = "pull"
+    kind: str = PULL
+    """``pull``, or the name of a channel in :mod:`twigcast.broker.delivery.channels`."""
     url: str | None = None
-    """Of a webhook, or the callback of a WebSub subscriber."""
+    """Address of the receiver, if the channel sends to a URL."""
     secret: str | None = None
-    """For signatures; needed to sign, so kept as it is, and never shown again."""
+    """Key of signatures. Stored as it is, since signing needs it, and never shown."""
     expires: float | None = None
-    """End of a WebSub lease, seconds since the epoch."""
+    """End of a WebSub lease, in seconds since the epoch."""
     topic: str | None = None
-    """Topic URL of a WebSub subscription, as its subscriber knows it."""
+    """Topic URL of a WebSub subscription, as its subscriber writes it."""
     content_filter: str | None = None
-    """XPath that a WebSub subscriber narrows its topic with; already part of the query."""
+    """XPath expression that narrows the topic of a WebSub subscription; already part of the query."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of the channel."""
+
+    @property
+    def is_pushed(self) -> bool:
+        """Returns whether the broker sends the deliveries through a channel."""
+        return self.kind != PULL
 
 
 class SubscriptionState(enum.StrEnum):
-    """Whether a subscription takes part."""
+    """The state of a subscription."""
 
     ACTIVE = "active"
     PAUSED = "paused"
-    """By its owner: new messages do not count for it. What is pending can still be fetched; it is not pushed."""
+    """Paused by its owner: new messages do not count for it. Pending deliveries can be fetched; they are not pushed."""
     SUSPENDED = "suspended"
-    """By the broker, for a reason that is recorded; goes on when its owner resumes it."""
+    """Suspended by the broker, for a recorded reason, until its owner resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSubscription:
-    """A standing query and where its results go."""
+    """A standing query and the destination of its results."""
 
     id: int
     """Never used again after a deletion."""
@@ -175,14 +183,14 @@ class StoredSubscription:
     """Why it is suspended."""
     created: float = 0.0
     replay_next: int | None = None
-    """The sequence number that replay looks at next; ``None`` when it is done or there is none."""
+    """The next sequence number of replay; ``None`` without replay, or after its end."""
     replay_end: int | None = None
-    """The last sequence number of the past: live matching began right after it."""
+    """The last sequence number of replay; live matching began right after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSubscription:
-    """A subscription as it is asked for."""
+    """A requested subscription."""
 
     tenant_id: int
     key: str
@@ -190,14 +198,14 @@ class NewSubscription:
     namespaces: Mapping[str, str] = field(default_factory=dict)
     dialect: Dialect = "xpath"
     subscriber: str | None = None
-    """``None``: the key. Only ``pull`` deliveries can share a subscriber."""
+    """``None`` stands for the key. Only ``pull`` deliveries can share a subscriber."""
     delivery: DeliverySettings = field(default_factory=DeliverySettings)
     replay_from: int | None = None
-    """First sequence number of the past that it wants; needs a subscriber of its own that is new."""
+    """The first sequence number to replay; needs a subscriber of its own that is new."""
 
 
 class NewQuery(NamedTuple):
-    """Another query for a subscription that is there."""
+    """A new query for an existing subscription."""
 
     subscription: StoredSubscription
     query: str
@@ -206,7 +214,7 @@ class NewQuery(NamedTuple):
 
 
 class DeliveryId(NamedTuple):
-    """Identifies a delivery, for acknowledgement and for deduplication; ordered as deliveries are."""
+    """The identity of a delivery, for acknowledgement and deduplication; ordered as deliveries are."""
 
     seq: int
     subscription_id: int
@@ -216,7 +224,7 @@ class DeliveryId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> DeliveryId:
-        """The id written as ``text``.
+        """Returns the id written as ``text``.
 
         Raises:
             ValueError: It is no delivery id.
@@ -228,21 +236,21 @@ class DeliveryId(NamedTuple):
 
 
 class QueuedDelivery(NamedTuple):
-    """One message for one subscription, in a queue."""
+    """A message for one subscription, in a queue."""
 
     id: DeliveryId
     queue_id: int
     key: str
-    """Of the subscription."""
+    """Key of the subscription."""
     message: StoredMessage
     payload: bytes | None = None
-    """The result of a query that rewrites; ``None``: the message itself."""
+    """The result of a query that rewrites; ``None`` for the message itself."""
     redelivered: bool = False
-    """It may have reached the subscriber before."""
+    """Whether it may have reached the subscriber before."""
 
     @property
     def body(self) -> bytes:
-        """What the subscriber gets."""
+        """The bytes that the subscriber receives."""
         return self.message.xml if self.payload is None else self.payload
 
 
@@ -257,7 +265,7 @@ class NewDelivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A delivery that was given up, until someone retries or removes it."""
+    """A delivery that was given up, until someone redrives or removes it."""
 
     id: int
     tenant_id: int
@@ -273,12 +281,12 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRecord:
-    """Something that went wrong for one subscription, while the others went on."""
+    """A failure for one subscription that did not affect the others."""
 
     subscription_id: int
     at: float
     reason: str
     seq: int | None = None
-    """The message concerned, where there is one."""
+    """The message concerned, if there is one."""
     count: int = 1
-    """How many deliveries it concerns."""
+    """Number of deliveries concerned."""

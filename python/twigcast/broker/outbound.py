@@ -1,4 +1,4 @@
-"""What the broker does over the network by itself, put together: pushing, the WebSub hub, polling of sources."""
+"""Everything that the broker does over the network by itself: pushing, the WebSub hub, polling of sources."""
 
 from __future__ import annotations
 
@@ -6,37 +6,34 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
 from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.channel import Channel
+from twigcast.broker.delivery.channels import ChannelResources, make_channels
 from twigcast.broker.delivery.host_scheduler import HostLimits
 from twigcast.broker.delivery.http_client import HttpClient, Timeouts
 from twigcast.broker.delivery.push import Pusher, PushSettings
-from twigcast.broker.delivery.webhook import WebhookChannel
-from twigcast.broker.delivery.websub import LeaseBounds, WebSubHub
-from twigcast.broker.delivery.websub_channel import WebSubChannel
+from twigcast.broker.delivery.websub_hub import LeaseBounds, WebSubHub
 from twigcast.broker.feed_addresses import Capabilities
-from twigcast.broker.model import DeliveryKind
-from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import PollLimits
 from twigcast.broker.sources.schedule import Poller, PollSettings
 
 _SPARE_CONNECTIONS: Final = 32
-"""For polls and verifications, beside pushing."""
+"""Number of connections for polls and verifications, beside pushing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundSettings:
-    """Settings of all parts.
+    """The settings of all outbound services.
 
     Args:
-        policy: Which addresses are permitted.
-        timeouts: Of each request.
-        push: How hard is tried to deliver.
-        leases: How long WebSub subscriptions last.
-        polls: How sources are polled.
-        grace: Seconds that attempts under way have at a stop.
+        policy: Permitted addresses.
+        timeouts: Timeouts of each request.
+        push: Attempts and waits of pushing.
+        leases: Duration of WebSub subscriptions.
+        polls: Settings of polling.
+        grace: Time in seconds that running attempts have at a stop.
     """
 
     policy: UrlPolicy = field(default_factory=UrlPolicy)
@@ -48,7 +45,7 @@ class OutboundSettings:
 
     @classmethod
     def of(cls, settings: Settings) -> OutboundSettings:
-        """Those that the broker's settings describe."""
+        """Returns the outbound part of the broker's settings."""
         backoff = Backoff(settings.push_retry_seconds, settings.push_retry_seconds_max)
         hosts = HostLimits(
             settings.push_concurrency, settings.push_concurrency_per_host, settings.push_breaker_failures
@@ -70,34 +67,31 @@ class OutboundSettings:
 
 
 class OutboundServices:
-    """Starts and stops all parts, for one event loop.
+    """The outbound services of a broker, for one event loop.
 
     Args:
-        broker: A broker that runs.
-        settings: Of all parts.
+        broker: A running broker.
+        settings: The settings of all of them.
     """
 
-    def __init__(self, broker: BrokerInterface, settings: OutboundSettings | None = None) -> None:
+    def __init__(self, broker: Broker, settings: OutboundSettings | None = None) -> None:
         self.settings = settings or OutboundSettings()
         self._broker = broker
         hosts = self.settings.push.hosts
-        self.outgoing = HttpClient(
+        self.http_client = HttpClient(
             self.settings.policy,
             timeouts=self.settings.timeouts,
             connections_max=hosts.concurrency + _SPARE_CONNECTIONS,
         )
         self.capabilities = Capabilities(broker.store.secret())
-        self.poller = Poller(broker, self.outgoing, self.settings.polls)
-        self.websub = WebSubHub(broker, self.outgoing, self.capabilities, self.settings.leases, self._has_news)
-        channels: dict[DeliveryKind, Channel] = {
-            "webhook": WebhookChannel(),
-            "websub": WebSubChannel(self.capabilities),
-        }
-        self.pusher = Pusher(broker, self.outgoing, channels, self.settings.push)
+        self.poller = Poller(broker, self.http_client, self.settings.polls)
+        self.websub = WebSubHub(broker, self.http_client, self.capabilities, self.settings.leases, self._has_news)
+        channels = make_channels(ChannelResources(self.http_client, self.capabilities))
+        self.pusher = Pusher(broker, channels, self.settings.push)
 
     async def start(self) -> None:
-        """Go on with what is pending, and begin to look at sources."""
-        # Watched first: what changes while the stored ones are read is then heard of, at worst twice.
+        """Resumes pushing, leases and polling."""
+        # Listening begins first: a change while the stored subscriptions are read is then seen, at worst twice.
         self._broker.add_listener(self.pusher)
         self._broker.add_listener(self.websub)
         stored = await asyncio.to_thread(lambda: list(self._broker.store.all_subscriptions(pushed_only=True)))
@@ -106,9 +100,9 @@ class OutboundServices:
         self.poller.start()
 
     async def stop(self) -> None:
-        """Stop all of it; what is not delivered stays pending."""
+        """Stops all services; undelivered deliveries stay pending."""
         await asyncio.gather(self.poller.stop(), self.websub.stop(), self.pusher.stop(self.settings.grace))
-        await self.outgoing.aclose()
+        await self.http_client.aclose()
 
     def _has_news(self, url: str) -> None:
         self.poller.poll_now(url=url)

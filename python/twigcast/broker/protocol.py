@@ -1,11 +1,12 @@
-"""HTTP as uvicorn speaks it, but for two things.
+"""HTTP as uvicorn implements it, with two changes.
 
-The head of an answer waits for what follows it: uvicorn writes head and body one after the other, each of which costs a
-system call, and often the client two. Here a head goes out together with what is written next, or by itself in the next
+The head of a response waits for what follows it. Uvicorn writes head and body one after the other, each of which costs
+a
+system call, and often the client two. Here a head is sent together with what is written next, or alone in the next
 turn of the event loop.
 
-The head of a request may not go on for ever, nor may the fields behind its body: the parser would keep all of that,
-before anybody is asked for a token.
+The size of the head of a request, and of the fields behind its body, is bounded: the parser would keep all of that,
+before a token is checked.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ from twigcast.broker.api import problems
 _HEAD: Final = b"HTTP/1.1 "
 
 HEAD_BYTES_MAX: Final = 64 << 10
-"""Of a request's head, or of the fields behind its body, that have no end so far."""
+"""Size in bytes of an unfinished head of a request, or of the fields behind its body."""
 
 
 class Protocol(HttpToolsProtocol):
     """A connection of a client."""
 
     _kept_bytes = 0
-    """What came since the parser has last told of a head, a part of a body or an end."""
+    """Bytes received since the parser last reported a head, a part of a body or an end."""
     _in_head = True
 
     def data_received(self, data: bytes) -> None:
-        """Take what came."""
+        """Receives bytes."""
         self._kept_bytes += len(data)
         super().data_received(data)
         if self._kept_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
             if self._in_head:
                 self._refuse_head()
             else:
-                # It may have its answer already.
+                # The response may have been sent already.
                 self.transport.close()
 
     def on_headers_complete(self) -> None:
-        """Begin with the request."""
+        """Begins a request."""
         self._in_head, self._kept_bytes = False, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Receives a part of the body."""
         self._kept_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The next request may follow."""
+        """Ends a request."""
         self._in_head, self._kept_bytes = True, 0
         super().on_message_complete()
 
@@ -65,15 +66,15 @@ class Protocol(HttpToolsProtocol):
         self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
+        """Begins the connection."""
         super().connection_made(cast("asyncio.Transport", HoldingHeads(transport, self.loop)))
 
 
 class HoldingHeads:
-    """A transport that holds back heads; for the rest it is the one that it is made from.
+    """A transport that delays heads, and passes everything else to the transport that it wraps.
 
     Args:
-        transport: Where all is written.
+        transport: The wrapped transport.
         loop: Its event loop.
     """
 
@@ -90,7 +91,7 @@ class HoldingHeads:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Write, a head later."""
+        """Writes bytes, a head later."""
         if self._held:
             held, self._held = self._held, b""
             self._transport.writelines((held, data))
@@ -101,7 +102,7 @@ class HoldingHeads:
             self._write(data)
 
     def close(self) -> None:
-        """End it, once all is written."""
+        """Closes the transport once everything is written."""
         self._release()
         self._transport.close()
 

@@ -1,7 +1,7 @@
 """The broker as a process: its parts put together, and a server in front of them.
 
-The address is taken first, so that a broker that cannot have it leaves no new store behind; the store is opened next,
-which a second broker on it is refused; then the subscriptions are loaded, and only when all is ready requests are
+The address is taken first, so that a broker that cannot have it leaves no new store behind. Then the store is opened,
+which fails for a second broker on it. Then the subscriptions are loaded, and only when all is ready requests are
 answered.
 """
 
@@ -29,8 +29,7 @@ from twigcast.broker import logs
 from twigcast.broker.api.app import create_app
 from twigcast.broker.api.atom import feed_router
 from twigcast.broker.api.context import ApiContext
-from twigcast.broker.api.metrics import fill
-from twigcast.broker.api.outbound_metrics import OutboundCollector
+from twigcast.broker.api.metrics import OutboundCollector, fill
 from twigcast.broker.api.websub import websub_router
 from twigcast.broker.broker import Broker
 from twigcast.broker.config import ConfigError, Settings
@@ -39,8 +38,8 @@ from twigcast.broker.hub import interpreter
 from twigcast.broker.options import HubOptions
 from twigcast.broker.outbound import OutboundServices, OutboundSettings
 from twigcast.broker.protocol import Protocol
-from twigcast.broker.store.interface import Store
 from twigcast.broker.store.open import open_store
+from twigcast.broker.store.store import Store
 from twigcast.broker.tokens import first_start
 from twigcast.broker.tracing import tracing
 from twigcast.errors import OutputError
@@ -54,14 +53,14 @@ _BACKLOG: Final = 2_048
 _FILES_WANTED: Final = 65_536
 _KEEP_ALIVE_SECONDS: Final = 75
 _FRAME_BYTES_MAX: Final = 1 << 20
-"""Of what clients send over WebSockets: acknowledgements."""
+"""Size in bytes of what clients send over WebSockets: acknowledgements."""
 
 
 class Service:
     """The parts of a broker, for one event loop.
 
     Args:
-        settings: How it is set up.
+        settings: The settings of the broker.
         store: An open store, which it does not close.
     """
 
@@ -70,70 +69,69 @@ class Service:
         self._store = store
         self.broker: Broker
         self.overlay: Overlay | None = None
-        self.outward: OutboundServices
+        self.outbound: OutboundServices
         self.app: FastAPI
 
     @property
     def context(self) -> ApiContext:
-        """What its routes share."""
+        """The context of its routes."""
         result: ApiContext = self.app.state.context
         return result
 
     async def start(self) -> None:
-        """Load the subscriptions, and begin to work."""
+        """Loads the subscriptions, and begins to work."""
         settings = self._settings
         self.broker = Broker(self._store, options_of(settings))
         await self.broker.start()
-        # Before anything is published, so that nothing is missed that others want.
+        # Before anything is published, so that no message that other brokers subscribe to is missed.
         try:
             self.overlay = await _overlay(settings, self.broker)
         except BaseException:
             await self.broker.stop()
             raise
         chosen = OutboundSettings.of(settings)
-        self.outward = outward = OutboundServices(self.broker, chosen)
-        await outward.start()
-        routers = [feed_router(outward.capabilities), websub_router(outward.websub)]
+        self.outbound = outbound = OutboundServices(self.broker, chosen)
+        await outbound.start()
+        routers = [feed_router(outbound.capabilities), websub_router(outbound.websub)]
         if settings.console:
-            routers.append(console_router(lambda: outward.pusher.counts.delivered))
+            routers.append(console_router(lambda: outbound.pusher.counts.delivered))
         self.app = create_app(self.broker, settings, chosen.policy, routers)
         streams = self.context.streams
         fill(self.context.registry, self.broker.metrics, lambda: len(streams))
-        self.context.registry.register(OutboundCollector(outward))
+        self.context.registry.register(OutboundCollector(outbound))
         if self.overlay is not None:
             self.context.overlay = self.overlay
             _count(self.context.registry, self.overlay)
-        self.context.sources_changed = outward.poller.sources_changed
+        self.context.sources_changed = outbound.poller.sources_changed
 
     def drain(self) -> None:
-        """Take no more, and end what would not end by itself: streams, and pulls that wait."""
+        """Refuses new work, and ends streams and waiting pulls, which would not end by themselves."""
         self.broker.drain()
         self.context.streams.stop()
 
     async def stop(self) -> None:
-        """End all work; what was accepted is stored."""
-        await self.outward.stop()
+        """Ends all work; what was accepted is stored."""
+        await self.outbound.stop()
         if self.overlay is not None:
             await self.overlay.stop()
         await self.broker.stop()
 
 
 async def _overlay(settings: Settings, broker: Broker) -> Overlay | None:
-    """The overlay that the settings ask for, begun; what it is made of is loaded only then.
+    """Returns the started overlay of the settings; its modules are imported only here.
 
     Raises:
         ConfigError: The settings cannot be used.
-        TwigcastError: It cannot begin: the address is taken, the store is that of another broker, ...
+        TwigcastError: It cannot start: the address is taken, the store is that of another broker, ...
     """
     if not settings.join and settings.overlay_listen is None:
         return None
-    from twigcast.broker.overlay.broker_node import make_node
     from twigcast.broker.overlay.service import Overlay
     from twigcast.broker.overlay.settings import OverlaySettings
 
     chosen = OverlaySettings.of(settings)
     assert chosen is not None, "there is something to join or to listen for"
-    overlay = Overlay(broker, chosen, make_node(broker.options.limits))
+    overlay = Overlay(broker, chosen)
     await overlay.start()
     return overlay
 
@@ -145,7 +143,7 @@ def _count(registry: CollectorRegistry, overlay: Overlay) -> None:
 
 
 def options_of(settings: Settings) -> HubOptions:
-    """What of the settings concerns the hub."""
+    """Returns the part of the settings that concerns the hub."""
     return HubOptions(
         limits=settings.engine_limits,
         subscriptions_max=settings.subscriptions_max,
@@ -156,7 +154,7 @@ def options_of(settings: Settings) -> HubOptions:
 
 
 class Server(uvicorn.Server):
-    """The server, which ends streams when it stops: they would never end by themselves."""
+    """The server, which ends streams when it stops, since they would never end by themselves."""
 
     def __init__(self, settings: Settings, service: Service, on_start: Callable[[], None]) -> None:
         super().__init__(
@@ -182,9 +180,10 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGTERM and Ctrl-C; a second one of the latter does not wait for requests.
+        """Stops on SIGTERM and Ctrl-C; a second Ctrl-C does not wait for requests.
 
-        Unlike what this replaces, it does not send itself the signal again in the end: the parts behind the server have
+        Unlike the method that it replaces, it does not raise the signal again at the end: the parts behind the server
+        have
         still to be stopped then.
         """
         if threading.current_thread() is not threading.main_thread():
@@ -200,22 +199,22 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Begins to listen, and says so."""
         await super().startup(sockets)
         self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop gracefully: requests that are being answered are, streams end."""
+        """Stops gracefully: running requests are answered, streams end."""
         self._service.drain()
         await super().shutdown(sockets)
 
 
 def run(settings: Settings, token_file: Path | None = None) -> None:
-    """Run a broker until it is stopped by a signal.
+    """Runs a broker until it is stopped by a signal.
 
     Args:
-        settings: How it is set up.
-        token_file: Where the first start writes the admin token, in place of standard output.
+        settings: The settings of the broker.
+        token_file: Where the first start writes the admin token, instead of standard output.
 
     Raises:
         BrokerError: It cannot start: the store is in use or damaged, the address is taken, ...
@@ -235,7 +234,7 @@ def run(settings: Settings, token_file: Path | None = None) -> None:
 
 
 def _allow_connections() -> None:
-    """Have as many files open as the system lets a process: each subscriber that listens is one."""
+    """Raises the limit of open files as far as the system permits: each subscriber with a stream needs one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     requested = _FILES_WANTED if most == resource.RLIM_INFINITY else min(most, _FILES_WANTED)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < requested:
@@ -265,10 +264,10 @@ async def _serve(settings: Settings, store: Store, listener: socket.socket, toke
 
 
 def listening_socket(settings: Settings) -> socket.socket:
-    """The address of a broker, taken but not listened on yet.
+    """Returns a socket that has taken the broker's address, but does not listen yet.
 
     Raises:
-        ConfigError: It is taken by somebody else, or cannot be used.
+        ConfigError: The address is taken, or cannot be used.
     """
     host, port = settings.host, settings.port
     try:
@@ -279,10 +278,10 @@ def listening_socket(settings: Settings) -> socket.socket:
         raise ConfigError(f"the setting 'host' cannot be used: {host}: {error.strerror}") from None
     result = socket.socket(family, kind, protocol)
     try:
-        # A broker that is started again does not wait for connections of the last one to time out.
+        # A restarted broker does not wait for connections of its last run to time out.
         result.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         result.bind(address)
-        # Who comes while subscriptions are loaded waits; who wants the same address is told at once.
+        # Clients that connect while subscriptions are loaded wait; another process on the same address fails at once.
         result.listen(_BACKLOG)
     except OSError as error:
         result.close()

@@ -1,6 +1,6 @@
 """API tokens: how they are made and recognised.
 
-A token is ``tc_`` and 32 random bytes. Only its SHA-256 digest is kept: what is random and long needs no slow hash.
+A token is ``tc_`` and 32 random bytes. Only its SHA-256 digest is stored: what is random and long needs no slow hash.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import time
 from typing import Final
 
 from twigcast.broker.model import Scope, Token
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 
 PREFIX: Final = "tc_"
 
 FIRST_TENANT: Final = "default"
-"""Name of the tenant that is there from the first start on. Its administrators administer the broker."""
+"""Name of the tenant that exists from the first start on. Its administrators administer the broker."""
 
 SECRET: Final = re.compile(r"\btc_[A-Za-z0-9_-]{43}")
-"""What a token looks like, for those who have to hide it."""
+"""The form of a token, for those who have to hide it."""
 
 
 def new_secret() -> str:
-    """A new token."""
+    """Returns a new token."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
 def digest(secret: str) -> bytes:
-    """What is kept of a token."""
+    """Returns the digest of a token, which is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def create_token(store: Store, tenant_id: int, name: str, scopes: frozenset[Scope]) -> tuple[Token, str]:
-    """Make a token: what is kept of it, and its secret. Blocks."""
+    """Makes a token, and returns it as stored, with its secret. Blocks."""
     secret = new_secret()
     with store.transaction() as transaction:
         token = transaction.add_token(tenant_id, name, scopes, digest(secret), at=time.time())
@@ -42,7 +42,10 @@ def create_token(store: Store, tenant_id: int, name: str, scopes: frozenset[Scop
 
 
 def first_start(store: Store) -> str | None:
-    """Make an admin token of the first tenant (and that, if need be) where there is no token yet; it. Blocks."""
+    """Makes an admin token of the first tenant, and the tenant if needed, unless there is a token; returns it.
+
+    Blocks.
+    """
     tenants = store.tenants()
     if any(store.tokens(tenant.id) for tenant in tenants):
         return None

@@ -17,10 +17,10 @@ _REMEMBERED_MAX: Final = 10_000
 
 
 class PublicationTrace(Protocol):
-    """A publication that is going on."""
+    """A running publication."""
 
     def done(self, outcomes: Sequence[Accepted | RejectedRecord]) -> None:
-        """It is stored."""
+        """Records the outcomes of the publication."""
 
 
 class _Untraced:
@@ -45,7 +45,7 @@ _UNTRACED: Final = _Untraced()
 
 
 class Tracing:
-    """Makes spans, or nothing."""
+    """A maker of spans, which makes none until it is started."""
 
     def __init__(self) -> None:
         self._tracer: Any = None
@@ -54,11 +54,11 @@ class Tracing:
 
     @property
     def is_on(self) -> bool:
-        """Whether spans are made."""
+        """Returns whether spans are made."""
         return self._tracer is not None
 
     def start(self, exporter: Any) -> None:
-        """Make spans from now on, and give them to an exporter of the OpenTelemetry SDK."""
+        """Starts making spans, for an exporter of the OpenTelemetry SDK."""
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -68,18 +68,18 @@ class Tracing:
         self._tracer = self._provider.get_tracer("twigcast.broker")
 
     def start_otlp(self, endpoint: str) -> None:
-        """Send spans to an OTLP/HTTP endpoint from now on."""
+        """Starts sending spans to an OTLP/HTTP endpoint."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         self.start(OTLPSpanExporter(endpoint))
 
     def flush(self) -> None:
-        """Send what there is."""
+        """Sends all finished spans."""
         if self._provider is not None:
             self._provider.force_flush()
 
     def stop(self) -> None:
-        """Send what is left, and make no more."""
+        """Sends the remaining spans, and makes no more."""
         provider, self._provider, self._tracer = self._provider, None, None
         self._publications.clear()
         if provider is not None:
@@ -87,7 +87,7 @@ class Tracing:
 
     @contextmanager
     def publishing(self, submissions: Sequence[Submission]) -> Iterator[PublicationTrace]:
-        """The span ``publish`` around a publication, with ``commit`` in it."""
+        """Opens the span ``publish`` around a publication, with ``commit`` in it."""
         if self._tracer is None:
             yield _UNTRACED
             return
@@ -103,14 +103,14 @@ class Tracing:
                 raise
 
     def remember(self, seqs: Sequence[int], context: Any) -> None:
-        """Remember the span that published messages."""
+        """Remembers the span that published messages."""
         for seq in seqs:
             self._publications[seq] = context
         while len(self._publications) > _REMEMBERED_MAX:
             del self._publications[next(iter(self._publications))]
 
     def handed_over(self, deliveries: Sequence[QueuedDelivery], how: str) -> None:
-        """Make the span ``hand-over`` of deliveries that were just handed to their subscriber."""
+        """Makes the span ``hand-over`` of deliveries that were just passed to their subscriber."""
         if self._tracer is None:
             return
         from opentelemetry.trace import Link
@@ -122,4 +122,4 @@ class Tracing:
 
 
 tracing: Final = Tracing()
-"""The one of this process, as the OpenTelemetry SDK has it too."""
+"""Returns the instance of this process, as the OpenTelemetry SDK does."""

@@ -65,28 +65,24 @@ def pipeline(
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    from twigcast.spark import TerminalReporter, run_pipeline
+    from twigcast.spark import ReadOptions, Stream, TerminalReporter, run_pipeline
 
     if once and not stream:
         raise typer.BadParameter("it goes with --stream", param_hint="--once")
+    settings = Stream(once=once, interval_seconds=interval, files_per_batch=files_per_batch, checkpoint=checkpoint)
     summary = run_pipeline(
         messages,
         subscriptions,
         output,
-        stream=stream,
-        once=once,
-        master=master,
-        record=record,
-        include=include,
+        stream=settings if stream else None,
+        read=ReadOptions(record=record, include=include),
         nodes=nodes,
         envelope=common.parse_envelope(envelope, namespace, query=envelope_query),
         whole=whole,
         namespaces=common.parse_namespaces(namespace),
         dialect=dialect.dialect,
         on_bad_subscription=on_bad_subscription.value,
-        checkpoint=checkpoint,
-        interval_seconds=interval,
-        files_per_batch=files_per_batch,
+        master=master,
         reporter=TerminalReporter(advice=common.advice),
     )
     print(summary.table())

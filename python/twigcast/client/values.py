@@ -110,7 +110,7 @@ class Subscription:
     namespaces: Mapping[str, str]
     dialect: str
     subscriber: str
-    kind: Literal["pull", "webhook", "websub"]
+    kind: str
     url: str | None
     state: Literal["active", "paused", "suspended"]
     reason: str | None

@@ -61,7 +61,7 @@ def match_batch(
     if threads < 0:
         raise ValueError(f"threads must not be negative, as {threads} is")
     if grouped and (deliver or nodes):
-        raise ValueError("payloads and nodes are told by key, not by group")
+        raise ValueError("an answer in groups has neither payloads nor nodes, which go by key")
     xml, errors = _message_array(messages, column)
     if grouped and not session.engine.has_external:
         return _match_groups(session, xml, errors, threads)

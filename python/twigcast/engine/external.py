@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from twigcast import _core
-from twigcast._core import ExternalMatch, QueryCheck
+from twigcast._core import ExternalMatch, QueryCheck, check
 from twigcast.errors import QueryError, QueryLimitExceeded
 from twigcast.registration import Dialect, no_query
 from twigcast.xquery.exchange import Reply
@@ -19,7 +18,7 @@ from twigcast.xquery.saxon import Saxon, shared
 T = TypeVar("T")
 
 
-class Evaluator(Protocol):
+class QueryEvaluator(Protocol):
     """A processor of XQuery: the Saxon of this process, or the one of a broker."""
 
     def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes, /) -> Reply:
@@ -65,13 +64,13 @@ def check_query(
         processor.check(query, namespaces)
 
     try:
-        return native_or_external(lambda as_: _core.check(query, namespaces, as_), dialect, accept)
+        return native_or_external(lambda as_: check(query, namespaces, as_), dialect, accept)
     except UnicodeEncodeError:
         raise no_query(query) from None
 
 
 def replies(
-    matches: Sequence[ExternalMatch], message: Callable[[int], bytes], evaluator: Evaluator
+    matches: Sequence[ExternalMatch], message: Callable[[int], bytes], evaluator: QueryEvaluator
 ) -> Iterator[tuple[ExternalMatch, Reply]]:
     """Evaluates external matches. ``message`` returns the message of a row, in UTF-8."""
     for match in matches:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeVar
 
 from twigcast._core import BatchResult, Engine, QueryCheck, Results
 from twigcast.answers import Deliveries, DeliveryEnvelope, ListedResults, Match, Node
-from twigcast.engine.external import Evaluator, check_query, native_or_external, replies
+from twigcast.engine.external import QueryEvaluator, check_query, native_or_external, replies
 from twigcast.envelope import Envelope
 from twigcast.errors import (
     NeedsConversion,
@@ -49,6 +48,8 @@ _ADDED_AT_ONCE: Final = 2_000
 _CONVERTED_BYTES: Final = 4 << 20
 """Bytes of converted messages that are matched together, unless a single one is larger."""
 
+_NONE: Final[frozenset[str]] = frozenset()
+
 T = TypeVar("T")
 
 
@@ -73,8 +74,7 @@ class MessageBuffers(NamedTuple):
         return bytes(self.data[offsets[row] - offsets[0] : offsets[row + 1] - offsets[0]])
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPart:
+class BatchPart(NamedTuple):
     """The engine's answer to some messages of a batch."""
 
     rows: Sequence[int]
@@ -85,7 +85,7 @@ class BatchPart:
     errors: Sequence[tuple[int, TwigcastError]]
     """The messages that were rejected, by row of ``result``."""
 
-    converted_elsewhere: frozenset[int] = frozenset()
+    converted_elsewhere: Collection[int] = ()
     """Rows of ``result`` that say nothing, since another part has the answer to the converted message."""
 
 
@@ -105,7 +105,7 @@ class EngineSession:
         limits: Limits,
         *,
         saxon: Callable[[], Saxon] = shared,
-        evaluator: Evaluator | None = None,
+        evaluator: QueryEvaluator | None = None,
     ) -> None:
         self.engine = engine
         """The compiled engine, for what needs neither conversion nor Saxon."""
@@ -116,7 +116,7 @@ class EngineSession:
         self._evaluator = evaluator
 
     @classmethod
-    def empty(cls, limits: Limits, evaluator: Evaluator | None = None) -> Self:
+    def empty(cls, limits: Limits, evaluator: QueryEvaluator | None = None) -> Self:
         """Returns a session of an engine without subscriptions."""
         return cls(Engine(limits.as_dict()), limits, evaluator=evaluator)
 
@@ -257,7 +257,7 @@ class EngineSession:
             RejectedMessage: The message is malformed, or over a limit.
         """
         xml, answer = self.ask(message, self.engine.answer)
-        undecided, dropped = answer.undecided, frozenset[str]()
+        undecided, dropped = answer.undecided, _NONE
         if answer.external:
             evaluated = list(replies(answer.external, lambda _: xml, self._processor()))
             dropped = frozenset(match.key for match, reply in evaluated if reply.result is None)
@@ -336,7 +336,7 @@ class EngineSession:
         keys, indices = [key for key, _ in rows.values()], [index for _, index in rows.values()]
         return ListedResults(keys, indices, payloads), undecided
 
-    def _processor(self) -> Evaluator:
+    def _processor(self) -> QueryEvaluator:
         return self._saxon() if self._evaluator is None else self._evaluator
 
     # Batches ----------------------------------------------------------------------------------------------------------
@@ -362,23 +362,25 @@ class EngineSession:
         Raises:
             MissingExtra: There are queries in XQuery, and Saxon is not installed.
         """
-
-        def matched(buffers: MessageBuffers) -> BatchResult:
-            result = self.engine.match_batch(
-                *buffers, deliver=deliver, nodes=nodes, threads=min(threads, buffers.message_count), naming=naming
-            )
-            return self._merged(result, buffers) if result.external else result
-
-        first = matched(messages)
+        first = self._ask_batch(messages, deliver, nodes, threads, naming)
         to_convert = first.needs_conversion
-        yield BatchPart(range(messages.message_count), first, first.errors, frozenset(to_convert))
+        yield BatchPart(range(messages.message_count), first, first.errors, to_convert)
         start = 0
         while start < len(to_convert):
             plain, errors = self.convert(map(messages.message, to_convert[start:]), _CONVERTED_BYTES)
-            result = matched(MessageBuffers.of(plain))
+            result = self._ask_batch(MessageBuffers.of(plain), deliver, nodes, threads, naming)
             rejected = [(row, error) for row, error in result.errors if row not in errors]
             yield BatchPart(to_convert[start : start + len(plain)], result, [*rejected, *errors.items()])
             start += len(plain)
+
+    def _ask_batch(
+        self, buffers: MessageBuffers, deliver: bool, nodes: bool, threads: int, naming: Literal["slots", "keys"]
+    ) -> BatchResult:
+        offsets, data, count = buffers
+        result = self.engine.match_batch(
+            offsets, data, count, deliver=deliver, nodes=nodes, threads=min(threads, count), naming=naming
+        )
+        return self._merged(result, buffers) if result.external else result
 
     def convert(
         self, messages: Iterable[bytes], bytes_enough: int | None = None

@@ -43,7 +43,7 @@ class NodeLocation:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A near miss: what the message has instead of what the query asks for."""
+    """A near miss: something that the message has in place of what the query asks for."""
 
     kind: str
     """Stable identifier, such as ``namespace``, ``case``, ``spelling``, ``white-space``, ``not-a-number``."""
@@ -57,14 +57,14 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a query matches a message or not. True when it matches; ``str()`` tells it to people."""
+    """An explanation of why a query matches a message or not. It is true if it does; ``str()`` is text for people."""
 
     query: str
 
     matches: bool
 
     details: Mapping[str, Any]
-    """All of it, as plain values:
+    """The whole explanation, as plain values:
 
     - ``result``: what a query that rewrites delivers; ``no_result``: why it delivers nothing although bindings pass
     - ``condition``: what was explained, as XPath; ``exact``: whether it alone decides a match
@@ -93,7 +93,7 @@ class Explanation:
 
     @property
     def node_count(self) -> int | None:
-        """How many nodes the query selects; ``None`` if its value is no node-set."""
+        """The number of nodes that the query selects; ``None`` if its value is not a node-set."""
         count: int | None = self.details["node_count"]
         return count
 
@@ -106,7 +106,7 @@ class Explanation:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """The explanation as plain values."""
+        """Returns the explanation as plain values."""
         return {"query": self.query, "matches": self.matches, **self.details}
 
 

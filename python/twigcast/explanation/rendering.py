@@ -17,7 +17,7 @@ Part = Mapping[str, Any]
 
 
 def lines(explanation: Part) -> Iterator[str]:
-    """An explanation, line by line."""
+    """Yields an explanation, line by line."""
     reported = list(_verdict(explanation["verdict"], 1, is_whole=True))
     yield from reported
     if explanation["note"]:
@@ -35,13 +35,13 @@ def lines(explanation: Part) -> Iterator[str]:
 
 
 def _shortened(result: str) -> str:
-    """A result in a line of bounded length."""
+    """Returns a result in a line of bounded length."""
     line = " ".join(result.split())
     return line if len(line) <= _RESULT_CHARACTERS_MAX else f"{line[:_RESULT_CHARACTERS_MAX]}..."
 
 
 def _is_reported(near: Part, reported: list[str]) -> bool:
-    """Whether a hint has been given: the same or, of namespaces, one like it, since names mostly share theirs."""
+    """Returns whether a hint is reported, or one of its kind about a namespace: names mostly share theirs."""
     existing = "` is there in " if near["kind"] == "namespace" else near["message"]
     return any(existing in line for line in reported)
 
@@ -58,10 +58,10 @@ def _selected(explanation: Part) -> Iterator[str]:
 
 
 def _verdict(verdict: Part, depth: int, *, is_whole: bool = False) -> Iterator[str]:
-    """One part of the query. Of the whole query, the caller has told the text."""
+    """One part of the query. Of the whole query, the caller has written the text."""
     indent = _INDENT * depth
     if verdict["kind"] == "path" and verdict["steps"]:
-        # A path of one step is told by its step.
+        # A path of one step is written as its step.
         as_steps = is_whole or len(verdict["steps"]) == 1
         if not as_steps:
             yield f"{indent}{_mark(verdict)} {verdict['text']}"

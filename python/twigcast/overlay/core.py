@@ -1,12 +1,12 @@
-"""What every overlay protocol is made of: nodes that compute and never touch the outside world.
+"""The base of all overlay protocols: nodes without input and output of their own.
 
-A node is a state machine. It is given a message or the name of a timer that went off, together with the time, and
-returns `Effects`: messages to send, timers to set, items to hand to the application. It opens no socket, reads no clock
-and draws no random number of its own, so that the simulator and a networked driver run the very same code, and a run in
-the simulator can be repeated from its seed (the manner of h11 and of etcd's raft).
+A node is a state machine. It gets a message or the name of a timer that went off, with the time, and returns `Effects`:
+messages to send, timers to set, items for the application. It opens no socket, reads no clock and draws no random
+number. So the simulator and a networked driver run the same code, and a simulation can be repeated from its seed (as in
+h11 and etcd's raft).
 
-Messages are immutable tuples (`NamedTuple`), so that a simulated network may pass them by reference. Each message class
-says what kind of traffic it is and how many bytes it would take on a wire.
+Messages are immutable tuples (`NamedTuple`), so that a simulated network can pass them by reference. Each message class
+has a kind of traffic and an estimate of its bytes on a wire.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-#: Number of a node. A driver maps it to something it can reach (the simulator: a list index; a network: host and port).
+#: Number of a node. A driver maps it to its own addresses (the simulator: a list index; a network: host and port).
 Address: TypeAlias = int
 
 #: Bytes of a message without its content: addresses, type, length.
@@ -22,7 +22,7 @@ HEADER_BYTES = 24
 
 
 class Traffic:
-    """The kinds of traffic that are counted apart."""
+    """The kinds of traffic with counts of their own."""
 
     MAINTENANCE = "maintenance"
     INDEXING = "indexing"
@@ -37,29 +37,35 @@ class Traffic:
 _M = TypeVar("_M", bound=type)
 
 
-def carries(traffic: str) -> Callable[[_M], _M]:
-    """Class decorator of messages: says what kind of traffic they are, as the class attribute `traffic`.
+def carries(traffic: str, content: int | None = None) -> Callable[[_M], _M]:
+    """Returns a class decorator that sets the kind of traffic of messages, the class attribute `traffic`.
 
-    A message class also has a method `size_bytes()`: the estimated bytes on a wire, header included.
+    A message class also has a method `size_bytes()`, which returns the estimated bytes on a wire, with the header.
+
+    Args:
+        traffic: The kind of traffic.
+        content: Bytes after the header, if they are constant; the decorator then adds the method.
     """
 
     def mark(kind: _M) -> _M:
         vars_of: Any = kind
         vars_of.traffic = traffic
+        if content is not None:
+            vars_of.size_bytes = lambda self: HEADER_BYTES + content
         return kind
 
     return mark
 
 
 class SetTimer(NamedTuple):
-    """Wake the node with `name` after `delay` units of time."""
+    """A request to wake the node with `name` after `delay` units of time."""
 
     delay: float
     name: Hashable
 
 
 class Effects(NamedTuple):
-    """What a node wants done: messages to send, timers to set, items for the application."""
+    """The effects of a step of a node: messages to send, timers to set, items for the application."""
 
     sends: list[tuple[Address, Any]]
     timers: list[SetTimer]
@@ -67,7 +73,7 @@ class Effects(NamedTuple):
 
 
 class LinkMessage(NamedTuple):
-    """A message on a reliable link: numbered, so that it can be acknowledged and repeats be dropped."""
+    """A message on a reliable link. Its number is for acknowledgements and to drop repetitions."""
 
     incarnation: int
     sequence: int
@@ -79,31 +85,27 @@ class LinkMessage(NamedTuple):
         return str(self.message.traffic)
 
     def size_bytes(self) -> int:
-        """The message inside and two numbers."""
+        """Returns the estimated bytes on a wire."""
         return int(self.message.size_bytes()) + 12
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=12)
 class LinkAcknowledgement(NamedTuple):
-    """Message `sequence` of that incarnation of the receiver has arrived."""
+    """The acknowledgement of message `sequence` of one incarnation of the receiver."""
 
     incarnation: int
     sequence: int
 
-    def size_bytes(self) -> int:
-        """A header and two numbers."""
-        return HEADER_BYTES + 12
-
 
 class KeyRoutedMessage(NamedTuple):
-    """A message on its way to whoever answers for a place in an identifier space, hop by hop.
+    """A message to the node that is responsible for an identifier, passed on hop by hop.
 
     Attributes:
-        identifier: The place.
+        identifier: The identifier.
         payload: The message inside.
-        origin: The node that sent it off.
+        origin: The first sender.
         hops: Hops over the network so far.
-        final: The sender believes that the receiver answers for the place.
+        final: Whether the sender believes that the receiver is responsible for the identifier.
     """
 
     identifier: int
@@ -118,18 +120,18 @@ class KeyRoutedMessage(NamedTuple):
         return str(self.payload.traffic)
 
     def size_bytes(self) -> int:
-        """The message inside, the place, the origin and a counter."""
+        """Returns the estimated bytes on a wire."""
         return int(self.payload.size_bytes()) + 28
 
 
 class LinkSettings(NamedTuple):
-    """How a node treats its links."""
+    """The settings of the links of a node."""
 
-    #: Number, acknowledge and repeat messages; off where the network is perfect, to halve the events.
+    #: Whether messages are numbered, acknowledged and repeated. On a perfect network this would double the events.
     reliable: bool = False
-    #: Time after which an unacknowledged message is sent again.
+    #: Time after which an unacknowledged message is repeated.
     retry_delay: float = 4.0
-    #: Sends before the other side is taken for unreachable.
+    #: Attempts before the other side counts as unreachable.
     attempts_max: int = 5
 
 
@@ -157,7 +159,7 @@ Handler: TypeAlias = Callable[[Any, Address, Any], None]
 
 
 class ProtocolNode:
-    """A protocol's node: dispatches messages and timers to handlers and gathers their effects.
+    """A node of a protocol. It dispatches messages and timers to handlers and collects their effects.
 
     A subclass sets `handlers`, a table from message class to `function(node, sender, message)`, and overrides
     `on_timer` and `on_unreachable`. Handlers call `send`, `set_timer` and `deliver`.
@@ -190,10 +192,10 @@ class ProtocolNode:
         self._pending: dict[int, tuple[Address, Any, int]] = {}
         self._received: dict[Address, _Repeats] = {}
 
-    # What a driver calls.
+    # Called by a driver.
 
     def receive(self, sender: Address, message: Any, now: float) -> Effects:
-        """Take one message. A message of a class the node does not know is ignored, as from a newer peer."""
+        """Processes one message. A message of an unknown class is ignored, as from a newer peer."""
         self.now = now
         kind = type(message)
         if kind is LinkMessage:
@@ -206,7 +208,7 @@ class ProtocolNode:
         return self.drain()
 
     def wake(self, timer: Hashable, now: float) -> Effects:
-        """A timer set earlier went off."""
+        """Runs a timer that was set earlier."""
         self.now = now
         if type(timer) is int:
             self._retry(timer)
@@ -215,7 +217,7 @@ class ProtocolNode:
         return self.drain()
 
     def drain(self) -> Effects:
-        """The effects gathered since the last call; for drivers and for commands given from outside."""
+        """Returns the effects collected since the last call, for drivers and for commands from outside."""
         effects = Effects(self._sends, self._timers, self._deliveries)
         if self._sends:
             self._sends = []
@@ -225,10 +227,10 @@ class ProtocolNode:
             self._deliveries = []
         return effects
 
-    # What handlers call.
+    # Called by handlers.
 
     def send(self, to: Address, message: Any) -> None:
-        """Send, over a reliable link if the settings say so. A message to oneself is always delivered."""
+        """Sends a message, over a reliable link if the settings say so. A message to the node itself always arrives."""
         if not self.link.reliable or to == self.address:
             self._sends.append((to, message))
             return
@@ -239,24 +241,24 @@ class ProtocolNode:
         self._timers.append(SetTimer(self.link.retry_delay, sequence))
 
     def send_once(self, to: Address, message: Any) -> None:
-        """Send without repeats, for messages that are sent again periodically anyway."""
+        """Sends a message without repetition, since it is sent periodically anyway."""
         self._sends.append((to, message))
 
     def set_timer(self, delay: float, name: Hashable) -> None:
-        """Ask to be woken. Timer names are anything but integers, which number the links' repeats."""
+        """Sets a timer. Its name is no integer, since integers are the timers of repetitions."""
         self._timers.append(SetTimer(delay, name))
 
     def deliver(self, item: Any) -> None:
-        """Hand an item to the application."""
+        """Passes an item to the application."""
         self._deliveries.append(item)
 
-    # What a protocol overrides.
+    # Overridden by a protocol.
 
     def on_timer(self, timer: Hashable) -> None:
-        """A timer of the protocol went off."""
+        """Runs a timer of the protocol."""
 
     def on_unreachable(self, address: Address, message: Any) -> None:
-        """`message` was sent `attempts_max` times to `address` and never acknowledged."""
+        """Is called when a message was sent `attempts_max` times and never acknowledged."""
 
     # Links.
 

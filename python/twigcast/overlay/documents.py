@@ -1,12 +1,12 @@
-"""Messages as the overlays carry them: elements with (L:R, D) positions, whole or cut into fragments.
+"""Messages of the peer overlays: elements with (L:R, D) positions, whole or split into fragments.
 
-Every start and end tag advances a counter; an element's L and R are the counter at its tags, D its level (root = 1), so
-containment is two comparisons and the children of an element are known without a stack (Miliaraki 2008, section 5.2).
+Each start and end tag advances a counter. L and R of an element are the counter at its tags, and D is its level (root =
+1). So containment takes two comparisons, and children are found without a stack (Miliaraki 2008, section 5.2).
 
-A large message is cut into *fragments*. A fragment is a document of its own with some whole subtrees and their *spine*:
-the elements from the root down to them. Positions are those of the whole message, so every linear path of the message
-lies in at least one fragment and matches found in different fragments can be joined. The text of a spine element is not
-repeated; what predicates need of it, its hash and its value as a number, is.
+A large message is split into *fragments*. A fragment is a document with some whole subtrees and their *spine*: the
+elements from the root down to them. Positions are those of the whole message, so each linear path of the message is in
+at least one fragment, and matches in different fragments can be joined. The text of a spine element is not repeated.
+Only its hash and its value as a number are, which predicates need.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _NUMBER = re.compile(r"[ \t\r\n]*-?(?:\d+(?:\.\d*)?|\.\d+)[ \t\r\n]*\Z", re.ASCI
 
 
 def number_of(text: str) -> float:
-    """The number a string stands for in XPath 1.0 (section 4.4); NaN where it is none."""
+    """Returns a string as a number by XPath 1.0 (section 4.4); NaN if it is none."""
     return float(text) if _NUMBER.match(text) else float("nan")
 
 
 class Digest(NamedTuple):
-    """What is left of a long string: enough to compare it with a constant."""
+    """A shortened string that can still be compared with a constant."""
 
     hash: bytes
     number: float
 
     @staticmethod
     def of(text: str) -> Digest:
-        """Shorten a string."""
+        """Returns the digest of a string."""
         return Digest(hash_of(text), number_of(text))
 
 
 def hash_of(text: str) -> bytes:
-    """The hash by which shortened strings are compared."""
+    """Returns the hash by which shortened strings are compared."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -52,7 +52,7 @@ Value: TypeAlias = str | Digest
 
 
 def label_of(namespace: str, local: str) -> str:
-    """The label of an expanded name: the local name, or `{namespace}local` with the slashes of the namespace quoted."""
+    """Returns the label of an expanded name: the local name, or `{namespace}local` with quoted slashes."""
     return f"{{{quote(namespace, safe='')}}}{local}" if namespace else local
 
 
@@ -60,9 +60,9 @@ class Element(NamedTuple):
     """One element of a message.
 
     Attributes:
-        left: L, the count of tags at its start tag.
-        right: R, the count at its end tag.
-        depth: D, its level; the root has 1.
+        left: L, the counter at its start tag.
+        right: R, the counter at its end tag.
+        depth: D, its level; that of the root is 1.
         label: Its expanded name (`label_of`).
         parent: Index of its parent in the document, -1 for the root.
         attributes: Labels and values.
@@ -84,7 +84,7 @@ class Element(NamedTuple):
     rank: int
 
     def size_bytes(self) -> int:
-        """Bytes of its tags and positions, without text."""
+        """Returns the bytes of its tags and positions, without text."""
         return 2 * len(self.label) + 17 + sum(len(name) + len(value) + 4 for name, value in self.attributes)
 
 
@@ -96,7 +96,7 @@ class Document:
         name: Identifier of the message.
         elements: In document order.
         children: Indexes of each element's children; the last entry is the document node's (the root).
-        size_bytes: Size of the text it was read from, or an estimate for a fragment.
+        size_bytes: Size of its text, or an estimate for a fragment.
         fragment: Number of the fragment, from 0.
         fragments: Number of fragments of the message.
     """
@@ -112,7 +112,7 @@ class Document:
         return f"Document({self.name!r}, {self.fragment}/{self.fragments}, {len(self.elements)} elements)"
 
     def subtree_size(self, index: int) -> int:
-        """Estimated bytes of an element with everything below; the whole document for -1."""
+        """Returns the estimated bytes of a subtree, or of the whole document for -1."""
         if index < 0 or index == 0:
             return self.size_bytes
         element = self.elements[index]
@@ -120,7 +120,7 @@ class Document:
 
 
 def read_document(name: str, xml: bytes) -> Document:
-    """Parse a message.
+    """Parses a message.
 
     Raises:
         MalformedMessage: It is not well-formed.
@@ -134,7 +134,7 @@ def read_document(name: str, xml: bytes) -> Document:
 
 
 class _Reader:
-    """Gathers elements from expat's events."""
+    """A collector of elements from the events of expat."""
 
     def __init__(self) -> None:
         self.parser = parser = expat.ParserCreate(namespace_separator="\n")
@@ -235,14 +235,14 @@ def _ranks(labels: list[str], families: list[list[int]]) -> dict[int, tuple[int,
 
 
 def split_document(document: Document, limit_bytes: int) -> list[Document]:
-    """Cut a message into fragments of at most `limit_bytes` (estimated), or return it whole if it fits.
+    """Splits a message into fragments of at most `limit_bytes` (estimated). A message that fits stays whole.
 
     Raises:
         MessageTooLarge: An element alone, with its spine, is over the limit.
     """
     if document.size_bytes <= limit_bytes:
         return [document]
-    cutter = _Cutter(document, limit_bytes)
+    cutter = _DocumentSplitter(document, limit_bytes)
     pieces = list(cutter.cut(document.children[-1][0], ()))
     return [cutter.build(piece, number, len(pieces)) for number, piece in enumerate(pieces)]
 
@@ -252,8 +252,8 @@ class _Piece(NamedTuple):
     wholes: tuple[int, ...]
 
 
-class _Cutter:
-    """Cuts one document: a subtree that fits goes whole, one that does not becomes a longer spine."""
+class _DocumentSplitter:
+    """The splitting of one document. A subtree that does not fit adds an element to the spine."""
 
     def __init__(self, document: Document, limit_bytes: int) -> None:
         self.document = document
@@ -268,7 +268,7 @@ class _Cutter:
         return sizes
 
     def cut(self, index: int, spine: tuple[int, ...]) -> Iterator[_Piece]:
-        """The pieces of a subtree under a spine."""
+        """Yields the pieces of a subtree below a spine."""
         spine_bytes = sum(self._spine_bytes(above) for above in spine)
         if spine_bytes + self.sizes[index] <= self.limit_bytes:
             yield _Piece(spine, (index,))
@@ -297,7 +297,7 @@ class _Cutter:
         return element.size_bytes() + 24 * (1 + len(element.texts))
 
     def build(self, piece: _Piece, number: int, count: int) -> Document:
-        """A fragment as a document."""
+        """Returns a fragment as a document."""
         old = [*piece.spine, *(index for whole in piece.wholes for index in self._subtree(whole))]
         new = {index: position for position, index in enumerate(old)}
         spine = set(piece.spine)

@@ -3,11 +3,11 @@
 ::
 
     TwigcastError
-    └── OverlayError                an overlay was asked for the impossible, or refused
-        ├── ImpossibleSetting       a setting makes no sense                  .setting .value .allowed
-        ├── EmptyNetwork            something needs at least one live node
-        ├── IdentifierClash         two nodes want one place on the ring      .identifier
-        ├── MessageTooLarge         a message cannot be cut small enough      .size_bytes .limit_bytes
+    └── OverlayError                an error of an overlay
+        ├── ImpossibleSetting       a setting has an impossible value         .setting .value .allowed
+        ├── EmptyNetwork            there is no live node
+        ├── IdentifierClash         two nodes have one identifier             .identifier
+        ├── MessageTooLarge         a message cannot be split small enough    .size_bytes .limit_bytes
         ├── UndistributableQuery    a query is outside the overlay's subset   .query .reason
         ├── UnknownNode             there is no such live node                .address
         └── TraceError              a trace cannot be run or read             .reason
@@ -21,18 +21,18 @@ from twigcast.errors import TwigcastError
 
 
 class OverlayError(TwigcastError):
-    """An overlay was asked for the impossible, or refused."""
+    """The base of the errors of overlays."""
 
     code = "overlay"
 
 
 class ImpossibleSetting(OverlayError, ValueError):
-    """A setting that makes no sense.
+    """A setting with an impossible value.
 
     Args:
         setting: Its name.
-        value: What it was set to.
-        allowed: What is allowed, as the end of "must be ...".
+        value: Its value.
+        allowed: The allowed values, as the end of "must be ...".
     """
 
     code = "overlay-setting"
@@ -48,17 +48,17 @@ class ImpossibleSetting(OverlayError, ValueError):
 
 
 class EmptyNetwork(OverlayError):
-    """Something needs at least one live node, and there is none."""
+    """The lack of a live node, where one is needed."""
 
     code = "overlay-empty"
 
 
 class IdentifierClash(OverlayError):
-    """Two nodes want one place on the ring.
+    """The collision of two nodes on one identifier of the ring.
 
     Args:
-        identifier: The place.
-        reason: Who wants it.
+        identifier: The identifier.
+        reason: The nodes.
     """
 
     code = "overlay-identifier"
@@ -73,12 +73,12 @@ class IdentifierClash(OverlayError):
 
 
 class MessageTooLarge(OverlayError):
-    """A message that cannot be cut into fragments below a node's limit.
+    """A message that cannot be split into fragments within a node's limit.
 
     Args:
-        size_bytes: Size of the smallest piece that will not go.
-        limit_bytes: What a node accepts.
-        where: What the piece is.
+        size_bytes: Size of the smallest piece that exceeds it.
+        limit_bytes: The limit.
+        where: Names the piece.
     """
 
     code = "overlay-message-size"
@@ -98,7 +98,7 @@ class UndistributableQuery(OverlayError, ValueError):
 
     Args:
         query: Its text.
-        reason: The construct that cannot be distributed.
+        reason: The construct outside the subset.
     """
 
     code = "overlay-query"
@@ -113,7 +113,7 @@ class UndistributableQuery(OverlayError, ValueError):
 
 
 class UnknownNode(OverlayError, KeyError):
-    """There is no such live node.
+    """A reference to a node that is not alive.
 
     Args:
         address: Its address.
@@ -130,10 +130,10 @@ class UnknownNode(OverlayError, KeyError):
 
 
 class TraceError(OverlayError, ValueError):
-    """A trace of a simulation cannot be run or read.
+    """A trace of a simulation that cannot be run or read.
 
     Args:
-        reason: What is wrong with it.
+        reason: Its fault.
     """
 
     code = "overlay-trace"

@@ -1,15 +1,16 @@
-"""Queries as the distributed automaton needs them: linear parts with their predicates, and how the parts meet.
+"""Queries as linear parts with predicates, for the distributed automaton.
 
 A query of the subset is an absolute path of child and descendant steps whose predicates test attributes, text, the
-string value, the position, or nested paths of the same kind. It is cut into *linear parts*: part 0 is the main path,
-every nested path is a part of its own that begins with the steps up to its anchor (the extended nested path of Diao
-2005, section 5.2). A part is a string of labels, one for each edge of its automaton: a name, `*`, or `$` for the edge
-into the self-looping state of a `//` step.
+string value, the position, or nested paths of the same kind. It is split into *linear parts*: part 0 is the main path,
+and each nested path is a part that begins with the steps up to its anchor (the extended nested path of Diao 2005,
+section 5.2). A part is a sequence of labels, one for each edge of its automaton: a name, `*`, or `$` for the edge into
+the self-looping state of a `//` step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
 from twigcast.overlay.documents import Digest, Element, Value, hash_of, label_of, number_of
@@ -38,6 +39,25 @@ EPSILON = "$"
 #: The label of an edge for any name.
 WILDCARD = "*"
 
+#: `left op right` is the same as `right FLIPPED[op] left`.
+FLIPPED = {
+    Operator.EQUAL: Operator.EQUAL,
+    Operator.NOT_EQUAL: Operator.NOT_EQUAL,
+    Operator.LESS: Operator.GREATER,
+    Operator.GREATER: Operator.LESS,
+    Operator.LESS_OR_EQUAL: Operator.GREATER_OR_EQUAL,
+    Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
+}
+#: The comparison of numbers, by operator.
+ORDER: dict[str, Callable[[float, float], bool]] = {
+    Operator.EQUAL: eq,
+    Operator.NOT_EQUAL: ne,
+    Operator.LESS: lt,
+    Operator.LESS_OR_EQUAL: le,
+    Operator.GREATER: gt,
+    Operator.GREATER_OR_EQUAL: ge,
+}
+
 
 class Condition(NamedTuple):
     """A condition on one element.
@@ -45,8 +65,8 @@ class Condition(NamedTuple):
     Attributes:
         what: `attribute`, `text`, `string`, `position`, `sibling-position`, `namespace`, `local`, `not`, `or`, `and`.
         name: Label of the attribute; namespace or local name.
-        operator: Comparison, or empty for mere existence.
-        constant: What to compare with.
+        operator: Comparison; empty for a test of existence.
+        constant: The constant of the comparison.
         inner: The tests combined by `not`, `or`, `and`.
     """
 
@@ -65,13 +85,13 @@ class Predicate(NamedTuple):
 
 
 class LinearPart(NamedTuple):
-    """One linear part of a query.
+    """A linear part of a query.
 
     Attributes:
         labels: The edges of its automaton, in order.
         predicates: Conditions on the elements of a path match.
-        parent: Number of the part it hangs on; -1 for the main path.
-        anchor: The step (of this part and of its parent) where it hangs.
+        parent: Number of the part above it; -1 for the main path.
+        anchor: The step, of this part and of its parent, below which it begins.
     """
 
     labels: tuple[str, ...]
@@ -81,28 +101,28 @@ class LinearPart(NamedTuple):
 
     @property
     def states(self) -> int:
-        """Number of states of its automaton, the start state included."""
+        """The number of states of its automaton, with the start state."""
         return len(self.labels) + 1
 
 
 def key_of(labels: Iterable[str]) -> str:
-    """The key of the state reached by a string of labels."""
+    """Returns the key of the state that a sequence of labels reaches."""
     return "/".join(("start", *labels))
 
 
 def linear_parts(query: Path) -> tuple[LinearPart, ...]:
-    """Cut a query into its linear parts, the main path first and parents before children.
+    """Returns the linear parts of a query, the main path first and parents before children.
 
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
     if not isinstance(query.start, Root) or not query.steps:
         raise UndistributableQuery(str(query), "only absolute location paths can be distributed")
-    return _Decomposition(query).parts()
+    return _PathSplitter(query).parts()
 
 
-class _Decomposition:
-    """Cuts one query."""
+class _PathSplitter:
+    """The linear parts of one query, as far as they are made."""
 
     def __init__(self, query: Path) -> None:
         self.text = str(query)
@@ -124,7 +144,7 @@ class _Decomposition:
         anchor: int,
         final: Condition | None = None,
     ) -> None:
-        """Add the part whose labels begin with `labels` (up to step `anchor`) and go on with `steps`."""
+        """Adds the part whose labels begin with `labels` (up to step `anchor`) and continue with `steps`."""
         number = len(self._parts)
         self._parts.append(LinearPart((), ()))
         predicates = list(conditions)
@@ -197,7 +217,7 @@ class _Decomposition:
         hanging.append((labels, position, path, test))
 
     def _local(self, expression: Expr, step: Step, *, first: bool) -> Condition | None:
-        """The expression as a condition on one element; `None` where it needs others."""
+        """Returns an expression as a condition on one element, or `None` if it concerns others."""
         if isinstance(expression, Number):
             return self._position(Operator.EQUAL, expression.value, step, first=first)
         if isinstance(expression, Or | And):
@@ -235,7 +255,7 @@ class _Decomposition:
     def _sides(self, comparison: Compare) -> tuple[Expr, Operator, str | float]:
         left, operator, right = comparison.left, comparison.operator, comparison.right
         if isinstance(left, Literal | Number):
-            left, operator, right = right, _FLIPPED[operator], left
+            left, operator, right = right, FLIPPED[operator], left
         if isinstance(right, Literal):
             return left, operator, right.value
         if isinstance(right, Number):
@@ -252,7 +272,7 @@ class _Decomposition:
         return Condition(what, operator=str(operator), constant=float(value))
 
     def _operand(self, path: Path) -> Condition | None:
-        """What a path addresses on the element itself; `None` for a path to other elements."""
+        """Returns what a path selects of the element itself, or `None` for a path to other elements."""
         if not isinstance(path.start, ContextNode):
             raise self._refuse(f"the path {path} inside a predicate does not start at the context node")
         steps = tuple(step for step in path.steps if step != Step(Axis.SELF, NODE))
@@ -271,16 +291,6 @@ class _Decomposition:
         return left, Condition("string", operator=str(operator), constant=constant)
 
 
-_FLIPPED = {
-    Operator.EQUAL: Operator.EQUAL,
-    Operator.NOT_EQUAL: Operator.NOT_EQUAL,
-    Operator.LESS: Operator.GREATER,
-    Operator.GREATER: Operator.LESS,
-    Operator.LESS_OR_EQUAL: Operator.GREATER_OR_EQUAL,
-    Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
-}
-
-
 def _counts(expression: Expr) -> bool:
     if isinstance(expression, Number) or expression == FunctionCall("position"):
         return True
@@ -289,27 +299,17 @@ def _counts(expression: Expr) -> bool:
     return isinstance(expression, And | Or) and any(map(_counts, expression.operands))
 
 
-_ORDER: dict[str, Callable[[float, float], bool]] = {
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-    "=": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-}
-
-
 def _compares(value: Value, operator: str, constant: str | float) -> bool:
-    """`value op constant` by the rules of XPath 1.0, section 3.4; order comparisons are numeric."""
+    """Returns `value op constant` by XPath 1.0, section 3.4. Order comparisons are numeric."""
     if isinstance(constant, str) and operator in ("=", "!="):
         same = value.hash == hash_of(constant) if isinstance(value, Digest) else value == constant
         return same == (operator == "=")
     number = value.number if isinstance(value, Digest) else number_of(value)
-    return _ORDER[operator](number, number_of(constant) if isinstance(constant, str) else constant)
+    return ORDER[operator](number, number_of(constant) if isinstance(constant, str) else constant)
 
 
 def holds(test: Condition, element: Element) -> bool:
-    """Whether an element satisfies a condition."""
+    """Returns whether an element satisfies a condition."""
     what = test.what
     if what == "not":
         return not holds(test.inner[0], element)
@@ -318,7 +318,7 @@ def holds(test: Condition, element: Element) -> bool:
         return any(results) if what == "or" else all(results)
     if what in ("position", "sibling-position"):
         rank = element.rank_named if what == "position" else element.rank
-        return _ORDER[test.operator](float(rank), float(test.constant))
+        return ORDER[test.operator](float(rank), float(test.constant))
     if what == "local":
         return element.label.rpartition("}")[2] == test.name
     if what == "namespace":

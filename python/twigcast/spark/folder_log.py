@@ -1,11 +1,10 @@
 """The record of which files of a watched folder belong to which micro-batch.
 
-Spark asks a streaming source for offsets and expects that a range of offsets always means the same data, also after a
-kill. So the files of each micro-batch are written down, in order, before Spark hears of them: offset *n* means the
-first *n* entries of this log. A file stands in the log at most once; that is what makes files land exactly once.
+Spark expects of a streaming source that a range of offsets always means the same data, also after a kill. So the files
+of each micro-batch are logged, in order, before Spark gets its offset: offset *n* means the first *n* entries of this
+log. A file is in the log at most once, so it lands exactly once.
 
-The log is one file of JSON lines that only grows. A line that was cut off by a kill was never told to Spark, and is
-dropped.
+The log is one file of JSON lines that only grows. A line that was cut off by a kill has no offset yet, and is dropped.
 """
 
 import fcntl
@@ -22,20 +21,20 @@ from twigcast.errors import PipelineError
 from twigcast.reading.messages import MessageFile, find_message_files
 
 LOCK_SECONDS: Final = 60.0
-"""How long to wait for a killed predecessor to be gone."""
+"""How long to wait until a killed predecessor has exited."""
 
 
 class FolderLog:
-    """The entries of one watched folder. One process at a time holds a log open. A context manager.
+    """The log of one watched folder, open in one process at a time. A context manager.
 
     Args:
-        path: The log; made if missing.
+        path: The log; created if it is missing.
         folder: The watched folder.
         include: A pattern that names of files must match.
-        lock_seconds: How long to wait for another holder.
+        lock_seconds: How long to wait if another process has the log open.
 
     Raises:
-        PipelineError: Another process holds it, or it belongs to another folder.
+        PipelineError: Another process has it open, or it belongs to another folder.
     """
 
     def __init__(self, path: str, folder: str, include: str | None = None, lock_seconds: float = LOCK_SECONDS) -> None:
@@ -60,25 +59,22 @@ class FolderLog:
         return len(self._entries)
 
     def files(self, start: int, end: int) -> list[MessageFile]:
-        """The files of entries ``start`` (from 0) up to, not including, ``end``."""
-        return [source for entry in self._entries[start:end] for source in entry]
+        """Returns the files of entries ``start`` (from 0) up to, not including, ``end``."""
+        return [file for entry in self._entries[start:end] for file in entry]
 
     def pending(self) -> list[MessageFile]:
-        """Files in the folder that no entry has yet, oldest name first."""
-        return [
-            source
-            for source in find_message_files([self._folder], include=self._include)
-            if source.path not in self._logged
-        ]
+        """Returns the files in the folder that are in no entry yet, in order of their names."""
+        files = find_message_files([self._folder], include=self._include)
+        return [file for file in files if file.path not in self._logged]
 
-    def append(self, sources: Iterable[MessageFile]) -> None:
-        """Write down the next entry; it is on disk when this returns."""
-        entry = list(sources)
-        self._write([astuple(source) for source in entry])
+    def append(self, files: Iterable[MessageFile]) -> None:
+        """Adds an entry, which is on disk when this returns."""
+        entry = list(files)
+        self._write([astuple(file) for file in entry])
         self._remember(entry)
 
     def close(self) -> None:
-        """Let another process have the log."""
+        """Lets another process open the log."""
         self._file.close()
 
     def _load(self, path: str) -> None:
@@ -100,7 +96,7 @@ class FolderLog:
 
     def _remember(self, entry: list[MessageFile]) -> None:
         self._entries.append(entry)
-        self._logged.update(source.path for source in entry)
+        self._logged.update(file.path for file in entry)
 
     def _write(self, value: object) -> None:
         self._file.write(json.dumps(value).encode() + b"\n")

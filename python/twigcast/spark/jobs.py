@@ -1,4 +1,7 @@
-"""Running one Spark job over messages: a batch job, or one micro-batch of a stream."""
+"""One Spark job over messages: a batch job, or one micro-batch of a stream.
+
+A task matches its messages, writes the answers to the sink, and reports what it did in one row. Nothing is shuffled.
+"""
 
 import re
 import threading
@@ -7,47 +10,134 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkContext
+from pyspark import SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
 from twigcast.errors import PipelineError
-from twigcast.spark.direct import ReadPlan
-from twigcast.spark.parts import REPORT_DDL, TaskReport, answer_writing
+from twigcast.spark.matching import BatchMatcher
 from twigcast.spark.progress import Listener, Progress
 from twigcast.spark.session import JAVA_GONE
-from twigcast.spark.snapshots import Snapshot
+from twigcast.spark.sinks.sink import AnswerWriter, Sink
+from twigcast.spark.snapshots import Snapshot, load_session
+from twigcast.spark.sources.plan import ReadPlan
+from twigcast.spark.sources.source import Batches
+from twigcast.spark.summary import TaskReport
+
+_REPORT_DDL: Final = (
+    "partition int, attempt bigint, messages bigint, matches bigint, deliveries bigint, rejected bigint, bytes bigint"
+)
+_REPORT: Final = pa.schema(
+    [("partition", pa.int32())]
+    + [(name, pa.int64()) for name in ("attempt", "messages", "matches", "deliveries", "rejected", "bytes")]
+)
+_JOINED_ROWS_MAX: Final = 1_024
+_JOINED_BYTES_MAX: Final = 4 << 20
+"""Messages that are matched at a time, at most, unless they arrive together."""
 
 _POLL_SECONDS: Final = 0.2
-_EXCEPTION_LINE = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Limit\w*): .*$", re.MULTILINE)
+_EXCEPTION_LINE: Final = re.compile(r"^(?:[A-Za-z_][\w.]*)(?:Error|Exception|Limit\w*): .*$", re.MULTILINE)
 
 
 def run_job(
-    work: ReadPlan, snapshot: Snapshot, staging: Path, *, nodes: bool, listener: Listener | None = None
+    plan: ReadPlan, snapshot: Snapshot, sink: Sink, staging: Path, *, nodes: bool, listener: Listener | None = None
 ) -> list[TaskReport]:
-    """Match messages, and write the answers to a staging folder.
+    """Matches messages, and stages the answers.
 
     Args:
-        work: The messages.
+        plan: The messages.
         snapshot: The subscriptions.
-        staging: Where tasks write.
+        sink: Where the answers will go.
+        staging: A staging folder of the sink.
         nodes: Whether to count selected nodes.
-        listener: Told of progress, from a thread of its own.
+        listener: Receives the progress, on a thread of its own.
+
+    Returns:
+        The reports of the tasks, in the order of their partitions.
 
     Raises:
         PipelineError: Spark or a worker failed.
     """
-    context = work.rows.sparkSession.sparkContext
+    context = plan.rows.sparkSession.sparkContext
     done = context.accumulator(0)
-    write_answers = answer_writing(work.read, snapshot, str(staging), nodes=nodes, count=done.add)
+    run_task = task_function(plan.read, snapshot, sink.open_writer, str(staging), nodes=nodes, count=done.add)
     with spark_errors(), _watching(context, listener, lambda: done.value):
-        rows = work.rows.mapInArrow(write_answers, REPORT_DDL).collect()
+        rows = plan.rows.mapInArrow(run_task, _REPORT_DDL).collect()
     return sorted((TaskReport(*row) for row in rows), key=lambda report: report.partition)
+
+
+def task_function(
+    read: Callable[[Batches], Batches],
+    snapshot: Snapshot,
+    open_writer: Callable[[str, int, int], AnswerWriter],
+    staging: str,
+    *,
+    nodes: bool,
+    count: Callable[[int], None],
+) -> Callable[[Batches], Batches]:
+    """Returns the function for ``mapInArrow`` that matches the messages of a task and yields its report.
+
+    Args:
+        read: Reads the messages from the rows of the task: ``message_id``, ``xml`` and perhaps ``problem``.
+        snapshot: The subscriptions.
+        open_writer: Opens the writer of the answers (:meth:`~twigcast.spark.sinks.sink.Sink.open_writer`).
+        staging: The staging folder.
+        nodes: Whether to count selected nodes.
+        count: Is called with the number of messages at the end of the task.
+    """
+
+    def run_task(rows: Batches) -> Batches:
+        context = TaskContext.get()
+        assert context is not None
+        partition, attempt = context.partitionId(), context.taskAttemptId()
+        matcher = BatchMatcher(load_session(snapshot), nodes=nodes, envelope=snapshot.envelope, whole=snapshot.whole)
+        writer = open_writer(staging, partition, attempt)
+        messages = size = 0
+        for batch in join_batches(read(rows)):
+            for answer in matcher.answers(batch):
+                writer.write(answer)
+            messages += batch.num_rows
+            size += message_bytes(batch.column("xml"))
+        written = writer.close()
+        count(messages)
+        report = [partition, attempt, messages, written["matches"], written["deliveries"], written["rejected"], size]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([value], field.type) for value, field in zip(report, _REPORT, strict=True)], schema=_REPORT
+        )
+
+    return run_task
+
+
+def join_batches(batches: Batches) -> Batches:
+    """Yields the same messages in fewer batches: the fixed costs of one are those of matching a hundred messages."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        full = rows + batch.num_rows > _JOINED_ROWS_MAX or size + batch.nbytes > _JOINED_BYTES_MAX
+        if waiting and (full or batch.schema != waiting[0].schema):
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def message_bytes(xml: pa.Array) -> int:
+    """Returns the bytes of the messages in a column."""
+    return pc.sum(pc.binary_length(xml)).as_py() or 0
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turn what Spark raises into our own error, with the cause in one sentence."""
+    """Raises the errors of Spark as a :class:`PipelineError` that names the cause in one sentence."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -57,7 +147,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def cause(report: str) -> str:
-    """The sentence in a stack trace, Java's around Python's, that says what went wrong."""
+    """Returns the sentence in a stack trace, Java's around Python's, that names the cause."""
     lines: list[str] = _EXCEPTION_LINE.findall(report)
     own = [line for line in lines if line.startswith("twigcast.")]
     if own:
@@ -68,7 +158,7 @@ def cause(report: str) -> str:
 
 @contextmanager
 def _watching(context: SparkContext, listener: Listener | None, done: Callable[[], int]) -> Iterator[None]:
-    """Tell of progress while a job runs."""
+    """Reports the progress of the job that runs inside."""
     if listener is None:
         yield
         return

@@ -1,7 +1,7 @@
-"""Matching Arrow batches of messages: no Spark in here.
+"""Arrow batches of messages matched against a subscription set, without Spark.
 
-The messages of a batch go to the engine as the buffers they are, and the answers come back as buffers. Python objects
-are made only for the few messages that are rejected or have to be converted first.
+The engine takes the buffers of a batch as they are, and its answers are buffers. Python objects are created only for
+the few messages that are rejected or have to be converted first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,15 +24,15 @@ from twigcast.spark.schemas import DELIVERIES, MATCHES, REJECTED
 NULL_MESSAGE: Final = "there is no message: xml is null"
 
 _ROWS_PER_BATCH_MAX: Final = 1 << 18
-"""Matches in one batch of answers."""
+"""Matches in one Arrow batch of an answer."""
 
 _STEP_FIRST: Final = 32
 _STEP_MAX: Final = 1 << 14
-"""Messages handed to the engine at a time: the first time, and at most."""
+"""Messages that the engine gets at a time: at first, and at most."""
 
 _ANSWER_BYTES_LOW: Final = 8 << 20
 _ANSWER_BYTES_HIGH: Final = 64 << 20
-"""Below and above these sizes of an answer, more and fewer messages are handed over the next time."""
+"""After an answer below and above these sizes, the engine gets more and fewer messages."""
 
 _MATCH: Final = pa.struct([MATCHES.field("key"), MATCHES.field("nodes")])
 _DELIVERY: Final = pa.struct([DELIVERIES.field("key"), DELIVERIES.field("payload")])
@@ -50,7 +50,7 @@ _NO_DELIVERIES: Final = pa.RecordBatch.from_pylist([], DELIVERIES)
 
 @dataclass(frozen=True, slots=True)
 class RowRejection:
-    """Why the message in one row was rejected."""
+    """The reason why the message in one row was rejected."""
 
     row: int
     reason: str
@@ -59,7 +59,7 @@ class RowRejection:
 
     @classmethod
     def of(cls, row: int, error: TwigcastError) -> "RowRejection":
-        """The rejection that an error stands for."""
+        """Returns the rejection for an error."""
         reason = str(getattr(error, "reason", error))
         if isinstance(error, LimitExceeded):
             reason = f"{reason} ({error.remedy})"
@@ -68,16 +68,16 @@ class RowRejection:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """What a subscription set says to some messages."""
+    """The answer of a subscription set to some messages."""
 
     ids: pa.StringArray
     """Id of each message."""
 
     xml: pa.LargeBinaryArray
-    """The messages as they came."""
+    """The messages, unchanged."""
 
     offsets: pa.Int32Array
-    """Where the matches of each message begin; one more than there are messages."""
+    """Where the matches of each message begin in ``slots``; one more than there are messages."""
 
     keys: pa.StringArray
     """All keys of the population, by slot."""
@@ -86,23 +86,23 @@ class BatchAnswer:
     """Slot of each match, message after message."""
 
     nodes: pa.Int32Array | None
-    """Number of selected nodes of each match, where asked for."""
+    """Number of selected nodes of each match, if they were counted."""
 
     has_payload: pa.BooleanArray | None
-    """Per match, whether the subscription rewrites; ``None`` where none does."""
+    """By match, whether it has a payload; ``None`` if none has."""
 
     payloads: pa.StringArray
-    """Rewritten fragments, in the order of the matches that have one."""
+    """Payloads, in the order of the matches that have one."""
 
     rejections: Sequence[RowRejection]
-    """Messages that could not be processed, or on which some subscription could not be decided."""
+    """Messages that could not be processed, or on which a subscription is undecided."""
 
     left_out: frozenset[int] = frozenset()
-    """Rows that are answered elsewhere."""
+    """Rows that another answer holds."""
 
     def matches(self) -> Iterator[pa.RecordBatch]:
-        """Rows of :data:`~twigcast.spark.schemas.MATCHES`, in the order of the messages."""
-        parents = self._parents()
+        """Yields rows of :data:`~twigcast.spark.schemas.MATCHES`, in the order of the messages."""
+        parents = _parents(self.offsets, self.slots)
         for start in range(0, len(self.slots), _ROWS_PER_BATCH_MAX):
             part = slice(start, start + _ROWS_PER_BATCH_MAX)
             keys = self.keys.take(self.slots[part])
@@ -110,16 +110,16 @@ class BatchAnswer:
             yield pa.RecordBatch.from_arrays([self.ids.take(parents[part]), keys, nodes], schema=MATCHES)
 
     def deliveries(self) -> pa.RecordBatch:
-        """Rows of :data:`~twigcast.spark.schemas.DELIVERIES`, in the order of the messages."""
+        """Returns rows of :data:`~twigcast.spark.schemas.DELIVERIES`, in the order of the messages."""
         if self.has_payload is None:
             return _NO_DELIVERIES
         rewritten = pc.indices_nonzero(self.has_payload)
-        ids = self.ids.take(self._parents().take(rewritten))
+        ids = self.ids.take(_parents(self.offsets, self.slots).take(rewritten))
         keys = self.keys.take(self.slots.take(rewritten))
         return pa.RecordBatch.from_arrays([ids, keys, self.payloads], schema=DELIVERIES)
 
     def rejected(self) -> pa.RecordBatch:
-        """Rows of :data:`~twigcast.spark.schemas.REJECTED`."""
+        """Returns rows of :data:`~twigcast.spark.schemas.REJECTED`."""
         rows = pa.array([rejection.row for rejection in self.rejections], pa.int64())
         columns = [
             self.ids.take(rows),
@@ -131,7 +131,7 @@ class BatchAnswer:
         return pa.RecordBatch.from_arrays(columns, schema=REJECTED)
 
     def by_message(self) -> Iterator[pa.RecordBatch]:
-        """A row per message with its matches, deliveries and rejection: :data:`~twigcast.spark.schemas.ANSWERS_DDL`."""
+        """Yields a row per message with all about it: :data:`~twigcast.spark.schemas.ANSWERS_DDL`."""
         offsets = self.offsets.to_pylist()
         start = 0
         for end in range(1, len(offsets)):
@@ -158,7 +158,7 @@ class BatchAnswer:
         return batch.filter(pa.array([row not in self.left_out for row in range(start, end)]))
 
     def _delivery_column(self, first: int, keys: pa.StringArray, match_offsets: pa.Int32Array) -> pa.ListArray:
-        """The deliveries of the messages whose matches begin with the ``first`` one."""
+        """Returns the deliveries of the messages whose matches begin with the ``first`` one."""
         kind = _BY_MESSAGE.field("deliveries").type
         if self.has_payload is None:
             offsets = pa.repeat(pa.scalar(0, pa.int32()), len(match_offsets))
@@ -173,11 +173,11 @@ class BatchAnswer:
         return pa.ListArray.from_arrays(offsets, deliveries, type=kind)
 
     def _rejection_column(self, start: int, end: int) -> pa.StructArray:
-        results = [rejection for rejection in self.rejections if start <= rejection.row < end]
-        if not results:
+        rejections = [rejection for rejection in self.rejections if start <= rejection.row < end]
+        if not rejections:
             return pa.nulls(end - start, _REJECTION)
         column: list[dict[str, object] | None] = [None] * (end - start)
-        for rejection in results:
+        for rejection in rejections:
             column[rejection.row - start] = {
                 "reason": rejection.reason,
                 "line": rejection.line,
@@ -186,18 +186,15 @@ class BatchAnswer:
             }
         return pa.array(column, _REJECTION)
 
-    def _parents(self) -> pa.Array:
-        return pc.list_parent_indices(pa.ListArray.from_arrays(self.offsets, self.slots))
-
 
 class BatchMatcher:
-    """Matches batches of messages against one subscription set.
+    """A matcher of batches of messages against one subscription set.
 
     Args:
-        session: The engine session of the set; it is not changed while this is in use.
+        session: The engine session of the set, which does not change meanwhile.
         deliver: Whether to rewrite messages.
         nodes: Whether to count the selected nodes.
-        envelope: What to put around each payload.
+        envelope: An element to put around each payload.
         whole: Whether subscriptions that rewrite nothing get the message itself as payload.
     """
 
@@ -215,11 +212,11 @@ class BatchMatcher:
         self._deliver = deliver
         self._nodes = nodes
         self._keys = session.engine.key_table().arrow()
-        self._enveloping = None if envelope is None else EnvelopeWriter(envelope, session, self._keys)
+        self._envelopes = None if envelope is None else EnvelopeWriter(envelope, session, self._keys)
         self._step = _STEP_FIRST
 
     def answers(self, messages: pa.RecordBatch) -> Iterator[BatchAnswer]:
-        """Match messages.
+        """Matches messages.
 
         Args:
             messages: ``message_id`` (any type that casts to a string), ``xml`` (string or binary, large or not) and,
@@ -250,7 +247,7 @@ class BatchMatcher:
         first = next(parts)
         query_bytes = self._adapt(first.result, xml)
         if len(xml) > 1 and query_bytes > _ANSWER_BYTES_HIGH:
-            # Each match gets its query, which may be long: that is known only now, and is too much at once.
+            # Envelopes repeat the query of each match: only now it turns out that these are too many bytes at once.
             half = len(xml) // 2
             yield from self._match(ids[:half], xml[:half])
             yield from self._match(ids[half:], xml[half:])
@@ -261,15 +258,15 @@ class BatchMatcher:
             yield self._collect(ids.take(rows), xml.take(rows), part)
 
     def _adapt(self, result: BatchResult, xml: pa.LargeBinaryArray) -> int:
-        """Learns from the size of an answer how many messages to hand over next.
+        """Sets how many messages the engine gets next, by the size of an answer.
 
-        Returns the bytes of the queries that envelopes tell with the answer.
+        Returns the bytes of the queries in the envelopes of the answer.
         """
         matches = len(result.matches)
         size = 8 * matches + (_delivered_bytes(result) if _has_payloads(result) else 0)
         if self._whole:
             size += matches * xml.nbytes // len(xml)
-        query_bytes = 0 if self._enveloping is None else self._enveloping.query_bytes(_int32(result.matches))
+        query_bytes = 0 if self._envelopes is None else self._envelopes.query_bytes(_int32(result.matches))
         size += query_bytes
         if size > _ANSWER_BYTES_HIGH:
             self._step = max(1, self._step // 4)
@@ -293,33 +290,33 @@ class BatchMatcher:
             has_payload=has_payload,
             payloads=payloads,
             rejections=[RowRejection.of(row, error) for row, error in part.errors] + _undecided(result.failures),
-            left_out=part.converted_elsewhere,
+            left_out=frozenset(part.converted_elsewhere),
         )
 
     def _payloads(
         self, ids: pa.StringArray, xml: pa.LargeBinaryArray, result: BatchResult, slots: pa.Int32Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
-        """Which matches have a payload, and these payloads as they are delivered."""
+        """Returns which matches have a payload, and these payloads as they are delivered."""
         supplied = payload_column(result, pa.dictionary(pa.int32(), pa.large_string()))
         has_payload = supplied.is_valid()
         payloads = supplied.filter(has_payload).dictionary_decode().cast(pa.string())
+        parents = _parents(_int32(result.match_offsets), slots)
         if self._whole and len(payloads) < len(slots):
-            has_payload, payloads = self._with_messages(supplied, xml, _parents(result))
-        if self._enveloping is not None:
+            has_payload, payloads = self._with_messages(supplied, xml, parents)
+        if self._envelopes is not None:
             rewritten = pc.indices_nonzero(has_payload)
-            parents = _parents(result).take(rewritten)
-            payloads = self._enveloping.around(payloads, ids.take(parents), slots.take(rewritten))
+            payloads = self._envelopes.wrap(payloads, ids.take(parents.take(rewritten)), slots.take(rewritten))
         return has_payload, payloads
 
     def _with_messages(
         self, supplied: pa.DictionaryArray, xml: pa.LargeBinaryArray, parents: pa.Int64Array
     ) -> tuple[pa.BooleanArray, pa.StringArray]:
-        """A payload for each match: the message where there is no other, fit for the envelope if there is one."""
+        """Returns a payload for each match: the result or, if there is none, the message."""
         rows = parents.filter(supplied.is_null())
-        asked = rows.unique()
-        prepared = to_utf8 if self._enveloping is None else _inside
-        texts = [prepared(message).decode().removeprefix("\ufeff") for message in xml.take(asked).to_pylist()]
-        messages = pa.array(texts, pa.string()).take(pc.index_in(parents, asked))
+        distinct = rows.unique()
+        prepare = to_utf8 if self._envelopes is None else _inside
+        texts = [prepare(message).decode().removeprefix("\ufeff") for message in xml.take(distinct).to_pylist()]
+        messages = pa.array(texts, pa.string()).take(pc.index_in(parents, distinct))
         rewritten = supplied.dictionary_decode().cast(pa.string())
         return pa.repeat(True, len(supplied)), pc.coalesce(rewritten, messages)
 
@@ -340,7 +337,7 @@ class BatchMatcher:
 
 
 def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[RowRejection]:
-    """The rows in which there is no message to match."""
+    """Returns rejections of the rows that hold no message to match."""
     if "problem" in messages.schema.names:
         problems = messages.column("problem")
         if problems.null_count < len(problems):
@@ -355,7 +352,7 @@ def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[RowRej
 
 
 def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[RowRejection]:
-    """The messages that some subscriptions failed on: one rejection each, beside their other answers."""
+    """Returns one rejection for each message on which subscriptions are undecided, beside its other answers."""
     by_row: dict[int, list[TwigcastError]] = {}
     for row, error in failures:
         by_row.setdefault(row, []).append(error)
@@ -366,7 +363,7 @@ def _undecided(failures: Sequence[tuple[int, TwigcastError]]) -> list[RowRejecti
 
 
 def _inside(message: bytes) -> bytes:
-    """A message as it stands in an envelope."""
+    """Returns a message for use inside an envelope."""
     return without_prolog(to_utf8(message))
 
 
@@ -374,9 +371,9 @@ def _has_payloads(result: BatchResult) -> bool:
     return len(result.payload_offsets) > 1
 
 
-def _parents(result: BatchResult) -> pa.Int64Array:
-    """The row of the message, by match."""
-    return pc.list_parent_indices(pa.ListArray.from_arrays(_int32(result.match_offsets), _int32(result.matches)))
+def _parents(offsets: pa.Int32Array, slots: pa.Int32Array) -> pa.Int64Array:
+    """Returns the row of the message, by match."""
+    return pc.list_parent_indices(pa.ListArray.from_arrays(offsets, slots))
 
 
 def _int32(numbers: NumberBuffer) -> pa.Int32Array:
@@ -384,7 +381,7 @@ def _int32(numbers: NumberBuffer) -> pa.Int32Array:
 
 
 def _delivered_bytes(result: BatchResult) -> int:
-    """Bytes of all payloads, those that several subscriptions get counted for each."""
+    """Returns the bytes of all payloads; one that several subscriptions get counts for each."""
     payloads = payload_column(result)
     total = pc.sum(pc.binary_length(payloads.dictionary).take(payloads.indices)).as_py()
     return int(total or 0)

@@ -2,9 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,23 +13,22 @@ from twigcast.envelope import Envelope
 from twigcast.errors import PipelineError
 from twigcast.limits import Limits
 from twigcast.registration import Dialect
-from twigcast.spark.direct import ReadPlan, find_work, handed_over
-from twigcast.spark.folder_stream import BATCH_FILES_MAX
 from twigcast.spark.jobs import run_job, spark_errors
-from twigcast.spark.output import BatchOutput, StreamOutput
 from twigcast.spark.population import OnBad, PopulationFeed, PopulationSource
 from twigcast.spark.progress import ProgressReporter, SilentReporter
 from twigcast.spark.session import JAVA_GONE, arrow_settings, open_session
-from twigcast.spark.sources import ReadOptions, check_columns, check_readable, is_parquet
-from twigcast.spark.streaming import Stream, folder_stream, run_stream
+from twigcast.spark.sinks import open_sink
+from twigcast.spark.sinks.sink import Sink
+from twigcast.spark.sources import open_source
+from twigcast.spark.sources.files import FileSource
+from twigcast.spark.sources.plan import plan_frame, plan_source
+from twigcast.spark.sources.source import MessageSource, ReadOptions, check_columns
+from twigcast.spark.streaming import Stream, folder_frame, run_stream
 from twigcast.spark.summary import Summary
 from twigcast.subscriptions import SubscriptionSet
 
 SPARK_LOG: Final = "_spark.log"
 """In the output folder: what Spark and its workers write to standard error."""
-
-INTERVAL_SECONDS: Final = 1.0
-"""How often a stream looks for new messages."""
 
 
 def run_pipeline(
@@ -38,11 +36,8 @@ def run_pipeline(
     subscriptions: SubscriptionSet | str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    stream: bool = False,
-    once: bool = False,
-    master: str | None = None,
-    record: str | None = None,
-    include: str | None = None,
+    stream: Stream | None = None,
+    read: ReadOptions | None = None,
     nodes: bool = False,
     envelope: Envelope | None = None,
     whole: bool = False,
@@ -50,43 +45,37 @@ def run_pipeline(
     dialect: Dialect = "xpath",
     limits: Limits | None = None,
     on_bad_subscription: OnBad = "fail",
-    checkpoint: str | os.PathLike[str] | None = None,
-    interval_seconds: float = INTERVAL_SECONDS,
-    files_per_batch: int = BATCH_FILES_MAX,
+    master: str | None = None,
     spark: SparkSession | None = None,
     reporter: ProgressReporter | None = None,
 ) -> Summary:
-    """Match, rewrite and sort out messages with Spark.
+    """Matches messages with Spark, and rewrites them.
 
     Writes Parquet to ``matches/``, ``deliveries/`` and ``rejected/`` below the output folder, then ``summary.json``.
     One bad message never fails a pipeline: it is kept, whole, among the rejected. A batch job replaces what an
     earlier one left in the folder; killed and started again, it leaves the same output. A stream adds to the folder;
-    killed at any point and started again, it goes on where it was, and each file lands exactly once.
+    killed at any point and started again, it continues where it was, and each file lands exactly once.
 
     Args:
         messages: A file, folder or archive; Parquet with ``message_id`` and ``xml``; or a DataFrame with these
             columns, also a streaming one.
-        subscriptions: A set, or a file of subscriptions: JSON lines, Parquet, CSV or a snapshot. A stream looks at it
+        subscriptions: A set, or a file of subscriptions: JSON lines, Parquet, CSV or a snapshot. A stream checks it
             before each micro-batch and takes what changed.
         output: The output folder, on a file system that driver and executors share.
-        stream: Watch the folder of messages and go on until stopped.
-        once: With ``stream``: take what is there now, then stop.
-        master: Where Spark runs; by default what ``spark-submit`` says, else ``local[*]``.
-        record: Cut each document into messages at this element.
-        include: A pattern such as ``*.xml`` that names of files in folders and archives must match.
-        nodes: Count the nodes that each subscription selects (takes longer).
+        stream: Settings of a stream, which watches the folder of messages until it is stopped; without them, a batch
+            job runs.
+        read: How messages are cut out of their files.
+        nodes: Whether to count the nodes that each subscription selects (takes longer).
         envelope: An element to put around each payload.
-        whole: Give the message itself as payload where a query does not rewrite; else only results are in
-            ``deliveries/``, and a message that many asked for is not repeated.
-        namespaces: Prefixes of the subscriptions in a file, besides those they bring.
+        whole: Whether the message itself is the payload where a query does not rewrite; else only results are in
+            ``deliveries/``, and a message that many subscriptions match is not repeated.
+        namespaces: Prefixes of the subscriptions in a file, besides their own.
         dialect: How subscriptions in a file are read.
         limits: For messages, and for subscriptions in a file.
         on_bad_subscription: ``"fail"`` before any work begins, or ``"skip"`` and report.
-        checkpoint: Where a stream remembers how far it is; by default inside the output folder.
-        interval_seconds: How often a stream looks for new messages.
-        files_per_batch: How many files a micro-batch of a watched folder takes at most.
+        master: Where Spark runs; by default what ``spark-submit`` says, else ``local[*]``.
         spark: A session to use, which is left running; by default that of the DataFrame, or a new one.
-        reporter: Whom to tell what goes on.
+        reporter: Receives the progress.
 
     Returns:
         What was done; of a stream, by all its runs together.
@@ -98,82 +87,80 @@ def run_pipeline(
         MissingJava: There is no Java runtime that Spark can use.
         PipelineError: Spark failed.
     """
-    if once and not stream:
-        raise PipelineError("once goes with stream: a batch job always stops when it is done")
-    telling = reporter or SilentReporter()
+    for name, value, kind in (("stream", stream, Stream), ("read", read, ReadOptions)):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+    reporter = reporter or SilentReporter()
     population = PopulationSource(subscriptions, namespaces, dialect, limits, on_bad_subscription, envelope, whole)
-    _check_messages(messages, stream=stream)
-    settings = Stream(
-        once,
-        interval_seconds,
-        nodes,
-        files_per_batch,
-        None if checkpoint is None else Path(checkpoint).absolute(),
-    )
-    reading = ReadOptions(record, include, (limits or Limits()).message_bytes_max)
-    opened: StreamOutput | BatchOutput
+    if isinstance(messages, DataFrame):
+        _check_frame(messages, is_stream=stream is not None)
+        source: MessageSource | DataFrame = messages
+    else:
+        source = _open_source(messages, read, limits, is_stream=stream is not None)
     with (
-        StreamOutput(output) if stream else BatchOutput(output) as opened,
-        _session(messages, spark, master, opened.path / SPARK_LOG) as session,
+        open_sink(output, "batch" if stream is None else "stream") as sink,
+        _session(messages, spark, master, sink.folder / SPARK_LOG) as session,
         spark_errors(),
         arrow_settings(session),
     ):
-        telling.say("reading the subscriptions")
-        feed = PopulationFeed(session, population, telling)
-        if isinstance(opened, StreamOutput):
-            frame = (
-                messages
-                if isinstance(messages, DataFrame)
-                else folder_stream(session, messages, reading, opened, settings)
-            )
-            return run_stream(frame, feed, opened, settings, telling)
-        return _run_batch(partial(_work, session, messages, reading), feed, opened, nodes, telling)
+        reporter.say("reading the subscriptions")
+        feed = PopulationFeed(session, population, reporter)
+        if stream is None:
+            return _run_batch(session, source, feed, sink, nodes=nodes, reporter=reporter)
+        if isinstance(source, FileSource):
+            source = folder_frame(session, source, stream.checkpoint_folder(sink), stream)
+        assert isinstance(source, DataFrame)
+        return run_stream(source, feed, sink, stream, nodes=nodes, reporter=reporter)
 
 
 def _run_batch(
-    find: Callable[[Path], ReadPlan], feed: PopulationFeed, output: BatchOutput, nodes: bool, reporter: ProgressReporter
+    spark: SparkSession,
+    source: MessageSource | DataFrame,
+    feed: PopulationFeed,
+    sink: Sink,
+    *,
+    nodes: bool,
+    reporter: ProgressReporter,
 ) -> Summary:
-    """Do the work that ``find`` finds, given the staging folder."""
     began = time.monotonic()
-    staging = output.new_staging()
-    work = find(staging)
+    staging = sink.new_staging()
+    if isinstance(source, DataFrame):
+        plan = plan_frame(check_columns(source, "the DataFrame of messages"))
+    else:
+        plan = plan_source(spark, source, staging)
     snapshot = feed.snapshot
     reporter.say(f"matching against {snapshot.subscriptions:,} subscriptions")
-    reports = run_job(work, snapshot, staging, nodes=nodes, listener=reporter.progress)
+    reports = run_job(plan, snapshot, sink, staging, nodes=nodes, listener=reporter.progress)
     reporter.finished()
     summary = Summary().plus(reports, time.monotonic() - began, snapshot.subscriptions, snapshot.refused)
-    output.commit(staging, reports, summary)
+    sink.replace(staging, reports, summary)
     return summary
 
 
-def _check_messages(messages: DataFrame | str | os.PathLike[str], *, stream: bool) -> None:
-    """See that there are messages before Spark is started."""
-    if isinstance(messages, DataFrame):
-        if messages.isStreaming != stream:
-            raise PipelineError(
-                "the DataFrame of messages is a streaming one: use stream=True"
-                if messages.isStreaming
-                else "the DataFrame of messages is not a streaming one: use stream=False"
-            )
-        return
-    location = os.fspath(messages)
-    if stream and not Path(location).is_dir():
+def _check_frame(messages: DataFrame, *, is_stream: bool) -> None:
+    if messages.isStreaming and not is_stream:
+        raise PipelineError("the DataFrame of messages is a streaming one: use stream=Stream()")
+    if is_stream and not messages.isStreaming:
+        raise PipelineError("the DataFrame of messages is not a streaming one: leave stream out")
+
+
+def _open_source(
+    path: str | os.PathLike[str], read: ReadOptions | None, limits: Limits | None, *, is_stream: bool
+) -> MessageSource:
+    """Returns the source at a path, checked before Spark is started; of a stream, the watched folder."""
+    if not is_stream:
+        return open_source(path, read, limits)
+    location = os.fspath(path)
+    if not Path(location).is_dir():
         raise PipelineError(f"{location} is not a folder: a stream watches a folder")
-    if not is_parquet(location):
-        check_readable(location)
-
-
-def _work(
-    spark: SparkSession, messages: DataFrame | str | os.PathLike[str], reading: ReadOptions, staging: Path
-) -> ReadPlan:
-    if isinstance(messages, DataFrame):
-        return handed_over(check_columns(messages, "the DataFrame of messages"))
-    return find_work(spark, messages, reading, staging)
+    source = FileSource(location, read, limits)
+    source.check()
+    return source
 
 
 @contextmanager
 def _session(messages: object, spark: SparkSession | None, master: str | None, log: Path) -> Iterator[SparkSession]:
-    """The session to work in; one made here is stopped afterwards."""
+    """Yields the session to work in; a new one is stopped afterwards."""
     supplied = messages.sparkSession if isinstance(messages, DataFrame) else spark
     if supplied is not None:
         yield supplied
@@ -183,7 +170,7 @@ def _session(messages: object, spark: SparkSession | None, master: str | None, l
         yield created
     except PipelineError as error:
         if log.exists():
-            raise PipelineError(f"{error.reason} (Spark's own account: {log})") from error
+            raise PipelineError(f"{error.reason} (Spark's own log: {log})") from error
         raise
     finally:
         with suppress(*JAVA_GONE):  # it has stopped already

@@ -1,4 +1,4 @@
-"""The subscriptions that a pipeline runs with, picked up again whenever their file changes."""
+"""The subscriptions of a pipeline, loaded again whenever their file changes."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ OnBad = Literal["fail", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class PopulationSource:
-    """Where subscriptions come from and how they are read."""
+    """The source of the subscriptions, and how they are read."""
 
     source: SubscriptionSet | str | os.PathLike[str]
     """A set, or a file (see :func:`twigcast.subscription_files.load_subscriptions`)."""
@@ -32,61 +32,61 @@ class PopulationSource:
     """For subscriptions in a file: prefixes of all of them."""
 
     dialect: Dialect = "xpath"
-    """For subscriptions in a file: how they are read unless they say so themselves."""
+    """For subscriptions in a file: the dialect of those that name none."""
 
     limits: Limits | None = None
     on_bad: OnBad = "fail"
 
     envelope: Envelope | None = None
-    """Put around each payload."""
+    """An element around each payload."""
 
     whole: bool = False
     """Whether subscriptions that rewrite nothing get the message itself as payload."""
 
     def load(self) -> tuple[SubscriptionSet, Sequence[tuple[str, TwigcastError]]]:
-        """The set as it is now, and the subscriptions that were refused.
+        """Loads the set as it is now, and the subscriptions that were refused.
 
         Raises:
-            RefusedSubscriptions: Some were, and ``on_bad`` is ``"fail"``.
+            RefusedSubscriptions: Some were refused, and ``on_bad`` is ``"fail"``.
             SubscriptionFileError: The file cannot be read.
         """
         if isinstance(self.source, SubscriptionSet):
             return self.source, ()
-        loaded, wrong = load_subscriptions(
+        loaded, rows = load_subscriptions(
             self.source, namespaces=self.namespaces, dialect=self.dialect, limits=self.limits
         )
-        refused = [(row.label, row.error) for row in wrong]
+        refused = [(row.label, row.error) for row in rows]
         if refused and self.on_bad == "fail":
             raise RefusedSubscriptions(refused)
         return loaded, refused
 
 
 class PopulationFeed:
-    """Publishes a population, and publishes it anew when its file has changed."""
+    """A feed of snapshots: one at first, and another whenever the subscriptions have changed."""
 
     def __init__(self, spark: SparkSession, population: PopulationSource, reporter: ProgressReporter) -> None:
         self._spark = spark
         self._population = population
         self._reporter = reporter
-        self._stamp = self._poll()
-        self._snapshot = self._publish()
+        self._stamp = self._read_stamp()
+        self._snapshot = self._ship()
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest snapshot that was published."""
+        """The newest snapshot."""
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """The newest snapshot, after a look at the file.
+        """Returns the newest snapshot, after checking the file for changes.
 
-        A file that cannot be used stops the pipeline with ``on_bad="fail"``; with ``"skip"`` the last usable one
-        stays in force.
+        A file that cannot be used stops the pipeline with ``on_bad="fail"``; with ``"skip"`` the last snapshot stays
+        in force.
         """
-        stamp = self._poll()
+        stamp = self._read_stamp()
         if stamp == self._stamp:
             return self._snapshot
         try:
-            fresh = self._publish()
+            fresh = self._ship()
         except SubscriptionFileError as error:
             if self._population.on_bad == "fail":
                 raise
@@ -98,23 +98,23 @@ class PopulationFeed:
         self._stamp = stamp
         return self._snapshot
 
-    def _poll(self) -> object:
-        """What changes when the subscriptions do."""
+    def _read_stamp(self) -> object:
+        """Returns a value that changes with the subscriptions."""
         source = self._population.source
         if isinstance(source, SubscriptionSet):
             return source.version
         try:
-            info = os.stat(source)  # noqa: PTH116 - one call on whatever it is
+            info = os.stat(source)  # noqa: PTH116 - one call for str and Path
         except OSError:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino
 
-    def _publish(self) -> Snapshot:
+    def _ship(self) -> Snapshot:
         subscriptions, refused = self._population.load()
         for label, error in refused[:_REFUSED_SHOWN]:
             self._reporter.say(f"left out: {label}: {error}")
         if len(refused) > _REFUSED_SHOWN:
             more = len(refused) - _REFUSED_SHOWN
-            self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s tells of all")
+            self._reporter.say(f"left out: {more:,} more subscriptions; twigcast check -s lists all of them")
         population = self._population
         return ship_snapshot(self._spark, subscriptions, len(refused), population.envelope, whole=population.whole)

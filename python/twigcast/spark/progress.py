@@ -1,4 +1,4 @@
-"""Telling people how far a pipeline is."""
+"""Reports on the progress of a pipeline."""
 
 import sys
 import time
@@ -8,58 +8,56 @@ from typing import Final, Protocol, TextIO
 
 _BAR_WIDTH: Final = 24
 _PLAIN_SECONDS: Final = 10.0
-"""Where output is not a terminal, a line this often."""
+"""If the output is no terminal, a line this often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is."""
+    """The progress of a job."""
 
     tasks: int
-    """Parts of the work."""
-
     tasks_done: int
 
     messages: int
-    """Messages in the parts that are done."""
+    """Messages of the tasks that are done."""
 
 
 Listener = Callable[[Progress], None]
 
 
 class ProgressReporter(Protocol):
-    """Whoever wants to know what a pipeline is doing."""
+    """A receiver of the progress of a pipeline."""
 
     def say(self, text: str) -> None:
-        """Something happened."""
+        """Receives a line about an event."""
 
     def progress(self, progress: Progress) -> None:
-        """A job went on."""
+        """Receives the progress of the current job, on a thread of its own."""
 
     def finished(self) -> None:
-        """The job that made progress is over."""
+        """Receives the end of the current job."""
 
 
 class SilentReporter:
-    """Does not want to know."""
+    """A reporter that does nothing."""
 
     def say(self, text: str) -> None:
-        """Say nothing."""
+        """Does nothing."""
 
     def progress(self, progress: Progress) -> None:
-        """Say nothing."""
+        """Does nothing."""
 
     def finished(self) -> None:
-        """Say nothing."""
+        """Does nothing."""
 
 
 class TerminalReporter:
-    """Shows progress on standard error: a bar that moves on a terminal, now and then a line elsewhere.
+    """A reporter on standard error: with a moving bar on a terminal, elsewhere with a line every 10 seconds.
 
     Args:
-        stream: Where to show it instead.
-        clock: Seconds.
-        advice: Puts what errors advise into words that suit the reader.
+        stream: Another stream than standard error.
+        clock: Returns the time in seconds.
+        advice: Rewrites the advice of errors for the reader.
     """
 
     def __init__(
@@ -77,12 +75,12 @@ class TerminalReporter:
         self._shown = 0
 
     def say(self, text: str) -> None:
-        """Show a line of its own."""
+        """Writes a line."""
         self._erase()
         print(self._advice(text), file=self._stream, flush=True)
 
     def progress(self, progress: Progress) -> None:
-        """Show how far the job is."""
+        """Moves the bar, or writes a line if the last one is old enough."""
         now = self._clock()
         if self._began is None:
             self._began = self._line_at = now
@@ -95,7 +93,7 @@ class TerminalReporter:
             print(line, file=self._stream, flush=True)
 
     def finished(self) -> None:
-        """Take the bar away."""
+        """Removes the bar."""
         self._erase()
         self._began = None
 
@@ -106,7 +104,7 @@ class TerminalReporter:
 
 
 def progress_line(progress: Progress, seconds: float) -> str:
-    """One line that says how far a job is."""
+    """Returns a line about the progress of a job."""
     share = progress.tasks_done / progress.tasks if progress.tasks else 0.0
     bar = "#" * int(share * _BAR_WIDTH)
     rate = f", {progress.messages / seconds:,.0f} a second" if seconds >= 1 and progress.messages else ""

@@ -1,6 +1,6 @@
-"""Columns of what goes in and what comes out, as Arrow schemas and as Spark DDL.
+"""The columns of inputs and outputs, as Arrow schemas and as Spark DDL.
 
-String columns are used wherever the bytes are known to be UTF-8: Spark moves them through Python at twice the speed
+Columns are strings wherever the bytes are certain to be UTF-8: Spark moves them through Python at twice the speed
 of binary ones.
 """
 
@@ -9,10 +9,10 @@ from typing import Final
 import pyarrow as pa
 
 MESSAGES: Final = pa.schema([("message_id", pa.string()), ("xml", pa.binary()), ("problem", pa.string())])
-"""Messages. ``problem`` says why the bytes of a message could not be had, ``xml`` then holds what there is of it."""
+"""Messages. ``problem`` says why a message could not be read; ``xml`` then holds the bytes that could."""
 
 MATCHES: Final = pa.schema([("message_id", pa.string()), ("key", pa.string()), ("nodes", pa.int32())])
-"""A row per message and subscription that matches it. ``nodes``: how many nodes it selects, null unless asked for."""
+"""A row per message and subscription that matches it. ``nodes``: how many nodes it selects, or null."""
 
 DELIVERIES: Final = pa.schema([("message_id", pa.string()), ("key", pa.string()), ("payload", pa.string())])
 """A row per message and subscription that rewrites it, with the rewritten fragment."""
@@ -26,7 +26,7 @@ REJECTED: Final = pa.schema(
         ("xml", pa.binary()),
     ]
 )
-"""A row per message that could not be processed, with its bytes as they came."""
+"""A row per message that could not be processed, with its bytes unchanged."""
 
 KINDS: Final = {"matches": MATCHES, "deliveries": DELIVERIES, "rejected": REJECTED}
 """Folder and schema of each output."""
@@ -39,4 +39,4 @@ ANSWERS_DDL: Final = (
     "deliveries array<struct<key: string, payload: string>>, "
     "rejected struct<reason: string, line: bigint, column: bigint, xml: binary>"
 )
-"""A row per message with everything about it: what :func:`twigcast.spark.match_messages` answers with."""
+"""A row per message, as :func:`twigcast.spark.match_messages` returns them."""

@@ -1,6 +1,9 @@
-"""Spark sessions set up for moving messages."""
+"""Spark sessions set up for moving messages, and the Java runtime that they need."""
 
 import os
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,9 +14,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from twigcast.errors import PipelineError
-from twigcast.spark.java import check_java
-from twigcast.spark.sources import BATCH_BYTES, BATCH_MESSAGES_MAX
+from twigcast.errors import MissingJava, PipelineError
+from twigcast.spark.sources.source import BATCH_BYTES, BATCH_MESSAGES_MAX
 
 ARROW_SETTINGS: Final = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(BATCH_BYTES),
@@ -22,8 +24,8 @@ ARROW_SETTINGS: Final = {
 """Batches of about 1 MB move through Python at twice the speed of Spark's defaults."""
 
 JAVA_GONE: Final = (Py4JError, ConnectionError)
-"""What talking to Spark's Java process raises when it is no longer there. (What it answers with itself is a
-``Py4JJavaError``, a kind of the former, and to be caught before.)
+"""The errors of a call to Spark's Java process when that is gone. Errors that it answers with are ``Py4JJavaError``, a
+subclass of the first: catch them before.
 """
 
 _SETTINGS: Final = {
@@ -36,18 +38,22 @@ _SETTINGS: Final = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "2g",
 }
+_JAVA_VERSION_MIN: Final = 17
+_JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
+_JAVA_SECONDS: Final = 60
+
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
 def open_session(
     master: str | None = None, *, log: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start a Spark session, or join the one of ``spark-submit``.
+    """Starts a Spark session, or joins the one of ``spark-submit``.
 
     Args:
         master: Where to run, such as ``local[*]``; by default what ``spark-submit`` says, else ``local[*]``.
-        log: File for what Spark has to say; by default, and under ``spark-submit``, it says it on standard error.
-        settings: Spark settings over those of this module.
+        log: File for the log of Spark; by default, and under ``spark-submit``, it goes to standard error.
+        settings: Spark settings that override those of this module.
 
     Raises:
         MissingJava: There is no Java runtime that Spark can use.
@@ -75,7 +81,7 @@ def open_session(
 
 @contextmanager
 def _standard_error_to(log: Path | None) -> Iterator[None]:
-    """Processes that are started meanwhile write to this file what they would have written to standard error."""
+    """Redirects the standard error of processes that are started inside to a file."""
     if log is None:
         yield
         return
@@ -92,16 +98,56 @@ def _standard_error_to(log: Path | None) -> Iterator[None]:
 
 @contextmanager
 def arrow_settings(spark: SparkSession) -> Iterator[None]:
-    """Batch sizes that suit messages, for as long as this lasts; then what the session had before."""
+    """Sets batch sizes that suit messages; afterwards the session has its own settings again."""
     before = {name: spark.conf.get(name, None) for name in ARROW_SETTINGS}
     for name, value in ARROW_SETTINGS.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        with suppress(*JAVA_GONE):  # there is nothing to restore then, and whoever failed for it says so
+        with suppress(*JAVA_GONE):  # nothing is left to restore, and the failed call has raised already
             for name, old in before.items():
                 if old is None:
                     spark.conf.unset(name)
                 else:
                     spark.conf.set(name, old)
+
+
+def check_java(environment: Mapping[str, str] | None = None) -> int:
+    """Returns the major version of the Java runtime that Spark will use.
+
+    Args:
+        environment: Variables to read instead of the process's own.
+
+    Raises:
+        MissingJava: There is none, it does not run, or it is too old.
+    """
+    variables = os.environ if environment is None else environment
+    java, origin = _find_java(variables)
+    try:
+        answer = subprocess.run(  # noqa: S603 - the runtime that Spark is about to start
+            [java, "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=True, env=dict(variables)
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MissingJava(f"the Java runtime {java} ({origin}) does not run: {error}") from None
+    match = _JAVA_VERSION.search(answer.stderr + answer.stdout)
+    if match is None:
+        raise MissingJava(f"{java} ({origin}) does not say which version of Java it is")
+    version = int(match.group(1))
+    if version < _JAVA_VERSION_MIN:
+        raise MissingJava(f"{java} ({origin}) is Java {version}, which is too old for Spark")
+    return version
+
+
+def _find_java(variables: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the runtime that Spark uses, and how Spark finds it: by JAVA_HOME, else on the PATH."""
+    home = variables.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        if not java.is_file():
+            raise MissingJava(f"JAVA_HOME is {home}, where there is no bin/java")
+        return str(java), "from JAVA_HOME"
+    java_on_path = shutil.which("java", path=variables.get("PATH", os.defpath))
+    if java_on_path is None:
+        raise MissingJava("Spark needs a Java runtime, and there is no java on the PATH")
+    return java_on_path, "from the PATH"

@@ -1,6 +1,6 @@
-"""How a subscription set reaches the workers: as a snapshot file that Spark ships, loaded once per worker and version.
+"""Snapshots of subscription sets: files that Spark ships to the workers, and that each worker loads once per version.
 
-A snapshot is named after its contents, so workers tell versions apart by name and keep the engines they have loaded.
+A snapshot is named after its contents, so workers recognise versions by name and keep the engines they have loaded.
 """
 
 import atexit
@@ -24,30 +24,30 @@ from twigcast.errors import SnapshotError
 from twigcast.limits import Limits
 from twigcast.subscriptions import SubscriptionSet
 
-_ENGINES_MAX: Final = 2
-"""Engines that a worker keeps: the current one, and one more for a job that runs beside it."""
+_SESSIONS_MAX: Final = 2
+"""A worker keeps the current engine session, and one more for a job that runs beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A subscription set as the workers of one Spark application find it."""
+    """A subscription set that the workers of one Spark application can load."""
 
     version: str
     """Digest of the contents."""
 
     file_name: str
-    """Name under which Spark ships it."""
+    """Name under which Spark ships the file."""
 
     subscriptions: int
-    """How many there are."""
+    """Number of subscriptions."""
 
     limits: Limits
 
     refused: int = 0
-    """How many are not in it because they were refused."""
+    """Number of subscriptions that were refused and left out."""
 
     envelope: Envelope | None = None
-    """Put around each payload."""
+    """An element around each payload."""
 
     whole: bool = False
     """Whether subscriptions that rewrite nothing get the message itself as payload."""
@@ -61,17 +61,17 @@ def ship_snapshot(
     *,
     whole: bool = False,
 ) -> Snapshot:
-    """Ship a subscription set to the workers, present and future, of a Spark application.
+    """Ships a subscription set to the workers of a Spark application, also to those that start later.
 
     Args:
         spark: The session.
         subscriptions: The set as it is now; later changes do not travel.
-        refused: How many should have been in it.
+        refused: How many subscriptions were left out.
         envelope: What to put around each payload.
         whole: Whether subscriptions that rewrite nothing get the message itself as payload.
     """
     folder = Path(tempfile.mkdtemp(prefix="twigcast-"))
-    # Executors that start later fetch it from here, so it stays as long as the driver does.
+    # Executors that start later fetch it from here, so it stays until the driver exits.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     saved = folder / "snapshot"
     subscriptions.save(saved)
@@ -88,8 +88,8 @@ def load_session(snapshot: Snapshot) -> EngineSession:
         path = SparkFiles.get(snapshot.file_name)
         if not Path(path).is_file():
             raise SnapshotError(path, "the snapshot did not reach this worker")
-        _spare_the_collector()
-        while len(_sessions) >= _ENGINES_MAX:
+        _freeze_imports()
+        while len(_sessions) >= _SESSIONS_MAX:
             _sessions.popitem(last=False)
         session = EngineSession.load(path, snapshot.limits)
         _sessions[snapshot.version] = session
@@ -98,15 +98,15 @@ def load_session(snapshot: Snapshot) -> EngineSession:
 
 
 _sessions: OrderedDict[str, EngineSession] = OrderedDict()
-"""By version, least recently used first. Workers are processes that Spark uses again."""
+"""By version, least recently used first. Spark uses worker processes for many tasks."""
 
 
 @cache
-def _spare_the_collector() -> None:
-    """Take what a worker has imported out of the sight of the garbage collector, once.
+def _freeze_imports() -> None:
+    """Exempts what a worker has imported from garbage collection, once.
 
-    PySpark collects garbage after each task, and looking through all of pandas, pyarrow and PySpark for it takes 30 ms
-    each time: as long as matching a few thousand messages.
+    PySpark collects garbage after each task; traversing all of pandas, pyarrow and PySpark takes 30 ms each time, as
+    long as matching a few thousand messages.
     """
     gc.freeze()
 

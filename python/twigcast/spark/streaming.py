@@ -16,76 +16,68 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from twigcast.errors import PipelineError, TwigcastError
-from twigcast.spark.direct import handed_over
-from twigcast.spark.folder_stream import FORMAT, FolderSource
+from twigcast.spark.folder_stream import FILES_PER_BATCH, FolderSource
 from twigcast.spark.jobs import run_job, spark_errors
-from twigcast.spark.output import StreamOutput
 from twigcast.spark.population import PopulationFeed
 from twigcast.spark.progress import ProgressReporter
-from twigcast.spark.sources import ReadOptions, check_columns
+from twigcast.spark.sinks.sink import Sink
+from twigcast.spark.sources.files import FileSource
+from twigcast.spark.sources.frames import to_spark_options
+from twigcast.spark.sources.plan import plan_frame
+from twigcast.spark.sources.source import check_columns
 from twigcast.spark.summary import Summary
 
 _FOLDER_LOG: Final = "files.jsonl"
 _WAIT_SECONDS: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """How a stream runs."""
+    """The settings of a pipeline that keeps running."""
 
-    once: bool
-    """Take what is there, then stop."""
+    once: bool = False
+    """Whether to take what is there now, then stop."""
 
-    interval_seconds: float
-    """How often to look for new messages."""
+    interval_seconds: float = 1.0
+    """How often to check for new messages."""
 
-    nodes: bool
-    """Count selected nodes."""
+    files_per_batch: int = FILES_PER_BATCH
+    """How many files of a watched folder a micro-batch takes at most."""
 
-    files_per_batch: int
-    """How many files a micro-batch takes at most."""
+    checkpoint: str | os.PathLike[str] | None = None
+    """Folder where the stream records its progress; by default inside the output folder."""
 
-    checkpoint: Path | None
-    """Where to remember how far it is; inside the output if ``None``."""
-
-    def checkpoint_in(self, output: StreamOutput) -> Path:
-        """Where to remember how far it is."""
-        return output.path / "_checkpoint" if self.checkpoint is None else self.checkpoint
+    def checkpoint_folder(self, sink: Sink) -> Path:
+        """Returns the folder where the stream records its progress."""
+        return sink.folder / "_checkpoint" if self.checkpoint is None else Path(self.checkpoint).absolute()
 
 
-def folder_stream(
-    spark: SparkSession,
-    folder: str | os.PathLike[str],
-    reading: ReadOptions,
-    output: StreamOutput,
-    settings: Stream,
-) -> DataFrame:
-    """The messages that come into a folder, as a streaming DataFrame."""
+def folder_frame(spark: SparkSession, source: FileSource, checkpoint: Path, stream: Stream) -> DataFrame:
+    """Returns the messages that come into a folder, as a streaming DataFrame."""
     spark.dataSource.register(FolderSource)
-    stream = spark.readStream.format(FORMAT).options(**reading.options())
-    stream = stream.option("batchFilesMax", settings.files_per_batch)
-    stream = stream.option("log", str(settings.checkpoint_in(output) / _FOLDER_LOG))
-    return stream.option("path", str(Path(folder).absolute())).load()
+    reader = spark.readStream.format(FolderSource.name()).options(**to_spark_options(source))
+    reader = reader.option("batchFilesMax", stream.files_per_batch)
+    return reader.option("log", str(checkpoint / _FOLDER_LOG)).load()
 
 
 def run_stream(
-    messages: DataFrame, feed: PopulationFeed, output: StreamOutput, settings: Stream, reporter: ProgressReporter
+    messages: DataFrame, feed: PopulationFeed, sink: Sink, stream: Stream, *, nodes: bool, reporter: ProgressReporter
 ) -> Summary:
-    """Process what comes until there is no more (``once``), a signal, or a failure. Arguments as for ``run_pipeline``.
+    """Processes messages until there are no more (``once``), a signal comes, or something fails.
 
     Returns:
-        What all runs of the stream did.
+        The sum over all runs of the stream.
     """
-    checkpoint = settings.checkpoint_in(output)
-    output.check_stream(_stream_id(checkpoint))
-    batches = _Batches(feed, output, settings, reporter)
+    checkpoint = stream.checkpoint_folder(sink)
+    sink.check_stream(_stream_id(checkpoint))
+    batches = _MicroBatches(feed, sink, checkpoint, reporter, nodes=nodes)
     writer = check_columns(messages, "the DataFrame of messages").writeStream.foreachBatch(batches.run)
     writer = writer.option("checkpointLocation", str(checkpoint))
-    if settings.once:
+    if stream.once:
         writer = writer.trigger(availableNow=True)
     else:
-        writer = writer.trigger(processingTime=f"{max(1, round(settings.interval_seconds * 1000))} milliseconds")
-    with spark_errors(), _asked_to_stop() as stopping:
+        writer = writer.trigger(processingTime=f"{max(1, round(stream.interval_seconds * 1000))} milliseconds")
+    with spark_errors(), _stop_signals() as stopping:
         query = writer.start()
         try:
             while not (query.awaitTermination(_WAIT_SECONDS) or stopping.is_set()):
@@ -96,28 +88,26 @@ def run_stream(
             raise
         finally:
             query.stop()
-    totals = output.totals()
-    output.write_summary(totals)
+    totals = sink.totals()
+    sink.write_summary(totals)
     return totals
 
 
-class _Batches:
-    """Runs micro-batches.
-
-    After a kill Spark may ask for one that it had asked for before.
-    """
+class _MicroBatches:
+    """The micro-batches of a stream. After a kill, Spark may ask for one that has run already."""
 
     def __init__(
-        self, feed: PopulationFeed, output: StreamOutput, settings: Stream, reporter: ProgressReporter
+        self, feed: PopulationFeed, sink: Sink, checkpoint: Path, reporter: ProgressReporter, *, nodes: bool
     ) -> None:
         self._feed = feed
-        self._output = output
-        self._settings = settings
+        self._sink = sink
+        self._checkpoint = checkpoint
         self._reporter = reporter
+        self._nodes = nodes
         self.failure: TwigcastError | None = None
 
     def run(self, messages: DataFrame, batch: int) -> None:
-        """Process one micro-batch, unless its results are in place already."""
+        """Processes one micro-batch, unless its results are in the sink already."""
         try:
             self._run(messages, batch)
         except TwigcastError as error:
@@ -125,27 +115,22 @@ class _Batches:
             raise
 
     def _run(self, messages: DataFrame, batch: int) -> None:
-        stream = _stream_id(self._settings.checkpoint_in(self._output))
+        stream = _stream_id(self._checkpoint)
         if stream is None:
             raise PipelineError("the checkpoint has been removed while the stream was running")
-        self._output.check_stream(stream)
-        if self._output.is_committed(batch):
+        self._sink.check_stream(stream)
+        if self._sink.is_committed(batch):
             return
         began = time.monotonic()
         snapshot = self._feed.refresh()
-        staging = self._output.new_staging()
-        reports = run_job(
-            handed_over(messages),
-            snapshot,
-            staging,
-            nodes=self._settings.nodes,
-            listener=self._reporter.progress,
-        )
+        staging = self._sink.new_staging()
+        plan, listener = plan_frame(messages), self._reporter.progress
+        reports = run_job(plan, snapshot, self._sink, staging, nodes=self._nodes, listener=listener)
         self._reporter.finished()
         seconds = time.monotonic() - began
-        before = self._output.totals()
+        before = self._sink.totals()
         totals = before.plus(reports, seconds, snapshot.subscriptions, snapshot.refused)
-        self._output.commit(batch, staging, reports, totals, stream)
+        self._sink.append(batch, stream, staging, reports, totals)
         counts = ", ".join(
             f"{getattr(totals, name) - getattr(before, name):,} {name}"
             for name in ("messages", "matches", "deliveries", "rejected")
@@ -154,7 +139,7 @@ class _Batches:
 
 
 def _stream_id(checkpoint: Path) -> str | None:
-    """The identity that Spark gave a stream, ``None`` before its first start."""
+    """Returns the identity that Spark gave a stream, or ``None`` before its first start."""
     try:
         text = (checkpoint / "metadata").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -163,19 +148,19 @@ def _stream_id(checkpoint: Path) -> str | None:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
-    """Set by SIGTERM and Ctrl-C: a stream then ends in order, instead of in the middle of a talk with Java."""
-    asked = threading.Event()
+def _stop_signals() -> Iterator[threading.Event]:
+    """Turns SIGTERM and Ctrl-C into an event: a stream then ends in order, not in the middle of a call to Java."""
+    stopping = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield stopping
         return
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        asked.set()
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield stopping
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

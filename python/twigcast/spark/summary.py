@@ -1,24 +1,39 @@
-"""What a pipeline did, in numbers."""
+"""The numbers of tasks and pipelines."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from twigcast.spark.parts import TaskReport
+_RATE_MESSAGES_MIN: Final = 100
+"""With fewer messages, the time says how long it takes to start a job."""
 
-RATE_MESSAGES_MIN: Final = 100
-"""Of fewer messages, the time says how long it takes to start a job."""
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """The numbers of one task."""
+
+    partition: int
+    attempt: int
+    messages: int
+    matches: int
+    deliveries: int
+    rejected: int
+    bytes: int
+
+    def rows(self, kind: str) -> int:
+        """Returns how many rows of a kind of output the task wrote."""
+        return {"matches": self.matches, "deliveries": self.deliveries, "rejected": self.rejected}[kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a pipeline did. A stream counts all its runs together."""
+    """The numbers of a pipeline. A stream counts all its runs together."""
 
     messages: int = 0
     """Messages that came in."""
 
     matches: int = 0
-    """Pairs of a message and a subscription that it matches."""
+    """Pairs of a message and a subscription that matches it."""
 
     deliveries: int = 0
     """Messages rewritten for a subscription."""
@@ -30,7 +45,7 @@ class Summary:
     """Subscriptions in force; of a stream, at its last micro-batch."""
 
     refused: int = 0
-    """Subscriptions that were left out because they are wrong."""
+    """Subscriptions that were refused and left out."""
 
     bytes: int = 0
     """Bytes of the messages."""
@@ -39,28 +54,25 @@ class Summary:
     """Time spent, without Spark's start-up."""
 
     def as_dict(self) -> dict[str, object]:
-        """The numbers by name, as ``summary.json`` has them."""
+        """Returns the numbers by name, as ``summary.json`` has them."""
         return asdict(self)
 
     def plus(self, reports: Iterable[TaskReport], seconds: float, subscriptions: int, refused: int) -> "Summary":
-        """This and what some more tasks did."""
-        done = list(reports)
+        """Returns these numbers with those of more tasks."""
+        tasks = list(reports)
+        names = ("messages", "matches", "deliveries", "rejected", "bytes")
         return replace(
             self,
-            messages=self.messages + sum(report.messages for report in done),
-            matches=self.matches + sum(report.matches for report in done),
-            deliveries=self.deliveries + sum(report.deliveries for report in done),
-            rejected=self.rejected + sum(report.rejected for report in done),
-            bytes=self.bytes + sum(report.bytes for report in done),
+            **{name: getattr(self, name) + sum(getattr(report, name) for report in tasks) for name in names},
             seconds=round(self.seconds + seconds, 3),
             subscriptions=subscriptions,
             refused=refused,
         )
 
     def table(self) -> str:
-        """A short table for people."""
-        is_telling = self.seconds and self.messages >= RATE_MESSAGES_MIN
-        rate = f" ({self.messages / self.seconds:,.0f} a second)" if is_telling else ""
+        """Returns a short table for people."""
+        has_rate = self.seconds and self.messages >= _RATE_MESSAGES_MIN
+        rate = f" ({self.messages / self.seconds:,.0f} a second)" if has_rate else ""
         rows = [
             ("messages", f"{self.messages:,}{rate}"),
             ("matches", f"{self.matches:,}"),

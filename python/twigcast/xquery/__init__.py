@@ -1,13 +1,13 @@
-"""Queries in full XQuery, evaluated by Saxon (the optional extra ``xquery``).
+"""The Saxon process, which evaluates queries in full XQuery (the optional extra ``xquery``).
 
-A subscription with the dialect ``xquery`` may use what the query language leaves out. The engine still filters it by
-its binding path; here is what happens on the messages that pass:
+A subscription with the dialect ``xquery`` may use constructs that the query language leaves out. The engine filters
+messages by its binding path; Saxon evaluates the query on those that pass.
 
-- ``safety``: what a query may not ask for
-- ``saxon``: a process that evaluates queries, and is ended when it takes too long
-- ``worker``: what runs in that process
-- ``exchange``: what the two tell each other
-- ``adding``: who takes which query
+- ``safety``: refuses queries that ask for more than the message
+- ``saxon``: starts and ends the process, and sends requests to it
+- ``worker``: runs in the process
+- ``exchange``: requests and replies as bytes
 
-Its results are merged with the engine's in `twigcast.engine.external`.
+`twigcast.engine.external` says which queries Saxon gets; `twigcast.engine.session` merges its results with those of
+the engine.
 """

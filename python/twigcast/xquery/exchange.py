@@ -1,7 +1,7 @@
-"""Requests and replies between a process and its Saxon: JSON and, apart from it, the bytes of a message or a result.
+"""Requests to the Saxon process and its replies: JSON, and behind it the bytes of a message or a result.
 
-A frame is two lengths (unsigned 32-bit and signed 64-bit, big-endian), JSON, and bytes; the second length is -1 where
-there are none.
+A frame is two lengths (unsigned 32-bit and signed 64-bit, big-endian), JSON, and bytes. The second length is -1 if
+there are no bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LENGTHS: Final = struct.Struct(">Iq")
 
 
 def prolog(query: str) -> str:
-    """What goes before a query, in a line of its own: the names of the message, if it mentions them."""
+    """Returns a line to put before a query: it declares the variables of the message, if the query uses them."""
     has_its_own = query.lstrip().startswith(("declare", "xquery", "(:"))
     if has_its_own or not ("$doc" in query or "$msg" in query):
         return ""
@@ -25,39 +25,39 @@ def prolog(query: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A query, and a message to evaluate it on; without one, the query is compiled only."""
+    """A query, and a message to evaluate it on; without a message, the query is only compiled."""
 
     query: str
     namespaces: Mapping[str, str]
     message: bytes | None
 
     def frame(self) -> bytes:
-        """It as bytes."""
+        """Returns the request as bytes."""
         return _frame({"query": self.query, "namespaces": dict(self.namespaces)}, self.message)
 
     @classmethod
     def read(cls, read: Callable[[int], bytes]) -> Request:
-        """The next request of a stream. ``read`` gives as many bytes as asked for, or raises ``EOFError``."""
+        """Reads the next request of a stream. ``read`` returns as many bytes as asked for, or raises ``EOFError``."""
         reported, message = _read(read)
         return cls(reported["query"], reported["namespaces"], message)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came of it."""
+    """A result, or an error, or neither if the query yields nothing."""
 
     result: bytes | None = None
-    """The items one after the other, as XML; ``None`` where there is none."""
+    """The items one after the other, as XML; ``None`` if there are none."""
 
     error: str | None = None
 
     def frame(self) -> bytes:
-        """It as bytes."""
+        """Returns the reply as bytes."""
         return _frame({"error": self.error}, self.result)
 
     @classmethod
     def read(cls, read: Callable[[int], bytes]) -> Reply:
-        """The next reply of a stream; see :meth:`Request.read`."""
+        """Reads the next reply of a stream; see :meth:`Request.read`."""
         reported, result = _read(read)
         return cls(result, reported["error"])
 

@@ -1,4 +1,4 @@
-"""A process that evaluates queries with Saxon. It is ended when it takes too long, and started again when needed."""
+"""The Saxon process: it evaluates queries, is ended if it takes too long, and is started again when it is needed."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import atexit
 import importlib.util
 import os
 import re
-import selectors
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from twigcast.errors import MissingExtra, QuerySyntaxError
 from twigcast.xquery.exchange import Reply, Request, prolog
 from twigcast.xquery.safety import refuse_unsafe
 
+if TYPE_CHECKING:
+    import subprocess
+
 SECONDS_MAX: Final = 10.0
-"""What one query may take on one message."""
+"""The time that one query may take on one message."""
 
 _START_SECONDS_MAX: Final = 60.0
 _READ_MAX: Final = 1 << 20
 
 
 def require() -> None:
-    """See that Saxon is installed.
+    """Raises an error unless Saxon is installed.
 
     Raises:
         MissingExtra: It is not.
@@ -37,10 +38,10 @@ def require() -> None:
 
 
 class Saxon:
-    """Saxon in a process of its own. Threads take turns.
+    """Saxon in a process of its own, which threads use in turn.
 
     Args:
-        seconds_max: What one query may take on one message.
+        seconds_max: The time that one query may take on one message.
     """
 
     def __init__(self, seconds_max: float = SECONDS_MAX) -> None:
@@ -51,7 +52,7 @@ class Saxon:
         atexit.register(self.close)
 
     def check(self, query: str, namespaces: Mapping[str, str]) -> None:
-        """Compile a query.
+        """Compiles a query.
 
         Raises:
             UnsupportedQuery: It asks for more than the message.
@@ -63,7 +64,7 @@ class Saxon:
             raise QuerySyntaxError(query, _column(error, query), f"Saxon: {error}")
 
     def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes | None) -> Reply:
-        """Evaluate a query on a message in UTF-8. Whatever goes wrong is told in the reply."""
+        """Evaluates a query on a message in UTF-8. Whatever goes wrong is in the reply."""
         request = Request(query, namespaces, message).frame()
         with self._turn:
             try:
@@ -78,11 +79,13 @@ class Saxon:
             return reply
 
     def close(self) -> None:
-        """End the process."""
+        """Ends the process."""
         with self._turn:
             self._end()
 
     def _running(self) -> subprocess.Popen[bytes]:
+        import subprocess
+
         if self._process is None or self._process.poll() is not None:
             self._end()
             folders = [os.fspath(Path(__file__).parents[2]), *filter(None, sys.path)]
@@ -94,7 +97,7 @@ class Saxon:
                 cwd="/",
                 env={"PYTHONPATH": os.pathsep.join(folders), "PATH": os.defpath},
             )
-            # The first answer waits for Saxon to start, which is no query's fault.
+            # Starting Saxon does not count towards the time of the first query.
             assert self._process.stdin is not None
             self._process.stdin.write(Request("1", {}, None).frame())
             self._process.stdin.flush()
@@ -105,7 +108,9 @@ class Saxon:
         return self._process
 
     def _receive(self, process: subprocess.Popen[bytes], seconds_max: float) -> Reply:
-        """The next reply, in time; else an error, and the process is ended."""
+        """Returns the next reply. If it does not come in time, ends the process and returns an error."""
+        import selectors
+
         assert process.stdout is not None
         output = process.stdout.fileno()
         deadline = time.monotonic() + seconds_max
@@ -151,7 +156,7 @@ _shared: dict[int, Saxon] = {}
 
 
 def shared() -> Saxon:
-    """The Saxon of this process; a process forked from it starts its own.
+    """Returns the Saxon of this process; a process forked from it starts its own.
 
     Raises:
         MissingExtra: Saxon is not installed.
@@ -167,7 +172,7 @@ _PLACE: Final = re.compile(r"(?:line (?P<line>\d+) column|at char) (?P<column>\d
 
 
 def _column(error: str, query: str) -> int:
-    """The column of a query that an error of Saxon names, from 1 and line ends counted; 1 where it names none."""
+    """Returns the column of a query that an error of Saxon names, from 1, line ends counted; 1 if it names none."""
     position = _PLACE.search(error)
     if position is None:
         return 1

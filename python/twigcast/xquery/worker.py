@@ -1,6 +1,7 @@
-"""Evaluates queries with Saxon, in a process of its own.
+"""The program of the Saxon process.
 
-It reads requests on standard input and writes replies on standard output. It has no environment, and may write no file.
+It reads requests from standard input and writes replies to standard output. It has no environment, and may not write
+to files.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _CLOSED: Final = {
     "http://saxon.sf.net/feature/allowedProtocols": "",
     "http://saxon.sf.net/feature/allow-external-functions": "false",
 }
-"""Settings of Saxon: nothing is read by address, and no functions of its host are called."""
+"""Settings of Saxon: it reads nothing by address, and calls no functions of its host."""
 
 _PLACE: Final = re.compile(r" of file:\S*?(?=:?\s)")
-"""The name of a file that there is not, in Saxon's messages."""
+"""The name of a file in Saxon's messages; there is no such file."""
 
 
 class Evaluator:
-    """Saxon, closed."""
+    """A Saxon without access to files, network and host."""
 
     def __init__(self) -> None:
         # Optional, and without type annotations.
@@ -39,7 +40,7 @@ class Evaluator:
         self._parsed: tuple[bytes, Any] | None = None
 
     def answer(self, request: Request) -> Reply:
-        """Evaluate, or say why not."""
+        """Evaluates a request. Whatever goes wrong is in the reply."""
         try:
             refuse_unsafe(request.query)
             return Reply(self._evaluate(request))
@@ -52,7 +53,7 @@ class Evaluator:
         runner = self._processor.new_xquery_processor()
         for prefix, uri in request.namespaces.items():
             runner.declare_namespace(prefix, uri)
-        # A message without any element would do to compile; but then to evaluate is as good.
+        # Saxon compiles a query only when it is run, so a small message stands in if there is none.
         document = self._parse(b"<none/>" if request.message is None else request.message)
         runner.set_context(xdm_item=document)
         runner.set_property("!omit-xml-declaration", "yes")
@@ -67,7 +68,7 @@ class Evaluator:
         return str(runner.run_query_to_string()).encode()
 
     def _compile(self, runner: Any) -> None:
-        """Let errors pass that come of the message that stands in."""
+        """Compiles a query, ignoring errors that come of the message that stands in."""
         try:
             runner.run_query_to_value()
         except self._failure as error:
@@ -82,12 +83,12 @@ class Evaluator:
 
 
 def is_static(reason: str) -> bool:
-    """Whether an error of Saxon is one of the query rather than of the message: ``XPST``, ``XQST`` and the like."""
+    """Returns whether an error of Saxon is about the query, not the message: ``XPST``, ``XQST`` and so on."""
     return any(code in reason for code in ("XPST", "XQST", "XTSE", "SXST"))
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+    """Answers requests until there are no more."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     evaluator = Evaluator()
 
@@ -107,5 +108,5 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Serve the process that started this one."""
+    """Serves the process that started this one."""
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -16,7 +16,7 @@ import uvloop
 from twigcast.broker.config import Settings
 from twigcast.broker.model import Scope
 from twigcast.broker.serving import Server, Service, listening_socket
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.broker.tokens import create_token, first_start
 
 _numbers = itertools.count(1)
@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 class Party:
     """A tenant with a token of each scope."""
 
-    def __init__(self, url: str, store: SqlStore, tenant_id: int, name: str) -> None:
+    def __init__(self, url: str, store: Store, tenant_id: int, name: str) -> None:
         self.url = url
         self.id = tenant_id
         self.name = name
@@ -86,7 +86,7 @@ def until(condition: Any, seconds: float = 5.0) -> None:
 class RunningBroker:
     """A broker that runs until it is stopped."""
 
-    def __init__(self, store: SqlStore, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
         self._parties: list[Party] = []

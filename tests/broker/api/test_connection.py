@@ -40,10 +40,10 @@ def body(number: int) -> dict[str, Any]:
 
 def test_what_has_room_is_sent_before_begin_returns() -> None:
     async def scene() -> None:
-        gate = Gate()
-        connection = Connection(gate.send, lambda: None)
+        authenticator = Gate()
+        connection = Connection(authenticator.send, lambda: None)
         connection.begin(body(1))
-        assert gate.sent == [b"1"]
+        assert authenticator.sent == [b"1"]
         assert not connection.busy
 
     asyncio.run(scene())
@@ -51,17 +51,17 @@ def test_what_has_room_is_sent_before_begin_returns() -> None:
 
 def test_what_has_no_room_is_sent_later_and_what_follows_after_it() -> None:
     async def scene() -> None:
-        gate = Gate()
-        connection = Connection(gate.send, lambda: None)
-        gate.is_open.clear()
+        authenticator = Gate()
+        connection = Connection(authenticator.send, lambda: None)
+        authenticator.is_open.clear()
         connection.begin(body(1))
         assert connection.busy
         later = asyncio.create_task(connection.send(body(2)))
         await asyncio.sleep(0)
-        assert gate.sent == []
-        gate.is_open.set()
+        assert authenticator.sent == []
+        authenticator.is_open.set()
         await later
-        assert gate.sent == [b"1", b"2"]
+        assert authenticator.sent == [b"1", b"2"]
         assert not connection.busy
 
     asyncio.run(scene())
@@ -69,18 +69,18 @@ def test_what_has_no_room_is_sent_later_and_what_follows_after_it() -> None:
 
 def test_whoever_waits_is_let_go_when_the_connection_is_closed() -> None:
     async def scene() -> None:
-        gate = Gate()
-        connection = Connection(gate.send, lambda: None)
-        gate.is_open.clear()
+        authenticator = Gate()
+        connection = Connection(authenticator.send, lambda: None)
+        authenticator.is_open.clear()
         connection.begin(body(1))
         await asyncio.sleep(0)
         connection.close()
         async with asyncio.timeout(10):
             while connection.busy:
                 await asyncio.sleep(0)
-        gate.is_open.set()
+        authenticator.is_open.set()
         await asyncio.sleep(0)
-        assert gate.sent == []
+        assert authenticator.sent == []
         assert connection.error is None
 
     asyncio.run(scene())
@@ -89,18 +89,18 @@ def test_whoever_waits_is_let_go_when_the_connection_is_closed() -> None:
 @pytest.mark.parametrize("is_full", [False, True])
 def test_an_error_is_told_and_kept(is_full: bool) -> None:
     async def scene() -> None:
-        gate = Gate()
+        authenticator = Gate()
         reported: list[int] = []
-        connection = Connection(gate.send, lambda: reported.append(1))
-        gate.error = RuntimeError("the transport is closed")
+        connection = Connection(authenticator.send, lambda: reported.append(1))
+        authenticator.error = RuntimeError("the transport is closed")
         if is_full:
-            gate.is_open.clear()
+            authenticator.is_open.clear()
         connection.begin(body(1))
-        gate.is_open.set()
+        authenticator.is_open.set()
         with pytest.raises(RuntimeError, match="closed"):
             await connection.send(body(2))
         assert reported == [1]
-        assert connection.error is gate.error
+        assert connection.error is authenticator.error
 
     asyncio.run(scene())
 
@@ -111,12 +111,12 @@ def test_random_histories_keep_the_order() -> None:
     source = random.Random(seed)
 
     async def scene() -> None:
-        gate = Gate()
-        connection = Connection(gate.send, lambda: None)
+        authenticator = Gate()
+        connection = Connection(authenticator.send, lambda: None)
 
         async def open_and_close() -> None:
             while True:
-                (gate.is_open.set if source.random() < 0.5 else gate.is_open.clear)()
+                (authenticator.is_open.set if source.random() < 0.5 else authenticator.is_open.clear)()
                 for _ in range(source.randrange(4)):
                     await asyncio.sleep(0)
 
@@ -129,9 +129,9 @@ def test_random_histories_keep_the_order() -> None:
             if source.random() < 0.2:
                 await asyncio.sleep(0)
         disturbance.cancel()
-        gate.is_open.set()
+        authenticator.is_open.set()
         await connection.send(body(500))
-        assert gate.sent == [b"%d" % number for number in range(501)]
+        assert authenticator.sent == [b"%d" % number for number in range(501)]
 
     asyncio.run(scene())
 
@@ -165,12 +165,12 @@ def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: boo
     """A client that goes away before finds it pending when it comes again."""
 
     async def scene() -> None:
-        gate, around = Gate(), Surroundings()
+        authenticator, around = Gate(), Surroundings()
         gone = asyncio.Event()
 
         async def send(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.body":
-                await gate.send(message)
+                await authenticator.send(message)
 
         async def receive() -> dict[str, str]:
             await gone.wait()
@@ -184,14 +184,14 @@ def test_what_waits_for_the_connection_is_done_when_it_is_written(goes_away: boo
             await asyncio.sleep(0)
         assert around.offer([b"first"])
         assert around.done == [b"first"]
-        gate.is_open.clear()
+        authenticator.is_open.clear()
         assert around.offer([b"second"])
         assert not around.offer([b"third"])
         assert around.done == [b"first"], "the second one waits"
         if goes_away:
             # As a server does: it tells of the end, and lets go on what waited.
             gone.set()
-        gate.is_open.set()
+        authenticator.is_open.set()
         for _ in range(5):
             await asyncio.sleep(0)
         gone.set()

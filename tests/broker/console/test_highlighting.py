@@ -15,7 +15,7 @@ from lxml import etree
 
 from twigcast.answers import Node
 from twigcast.broker.console.highlighting import ROW_CHARACTERS_MAX, MessageLayout, lay_out
-from twigcast.broker.console.markup import bits, pieces
+from twigcast.broker.console.markup import parts, tokens
 from twigcast.subscriptions import SubscriptionSet
 
 
@@ -72,7 +72,7 @@ def test_white_space_that_is_to_be_kept_is_kept() -> None:
 
 def test_a_doctype_is_one_piece() -> None:
     text = "<!DOCTYPE a [<!ENTITY e '<b>]>'><!ELEMENT a ANY>]><a>&e;</a>"
-    assert [piece.kind for piece in pieces(text)][:2] == ["doctype", "start"]
+    assert [token.kind for token in tokens(text)][:2] == ["doctype", "start"]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def _element(generator: random.Random, depth: int) -> str:
 @given(st.integers(0, 1 << 32))
 def test_any_message_keeps_its_characters_and_its_meaning(seed: int) -> None:
     text = _element(random.Random(seed), 4)
-    assert "".join(piece.text for piece in pieces(text)) == text
-    assert "".join(bit.text for piece in pieces(text) for bit in bits(piece)) == text
+    assert "".join(token.text for token in tokens(text)) == text
+    assert "".join(part.text for token in tokens(text) for part in parts(token)) == text
     laid = lay_out(text)
     rows = "".join("".join(span.text for span in row.spans) for row in laid.rows)
     assert re.sub(r"\s", "", rows) == re.sub(r"\s", "", text)

@@ -17,7 +17,8 @@ from twigcast.broker.model import (
     Submission,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import QueuePosition, Store
+from twigcast.broker.store.records import QueuePosition
+from twigcast.broker.store.store import Store
 
 TENANT = 1
 T = TypeVar("T")

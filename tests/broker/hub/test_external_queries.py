@@ -22,7 +22,7 @@ from twigcast.broker.model import (
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.errors import QueryLimitExceeded
 from twigcast.limits import Limits
 
@@ -56,7 +56,7 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_what_a_query_in_xquery_finds_is_delivered_in_order(store: SqlStore) -> None:
+def test_what_a_query_in_xquery_finds_is_delivered_in_order(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -77,7 +77,7 @@ def test_what_a_query_in_xquery_finds_is_delivered_in_order(store: SqlStore) -> 
     run(play(), 120)
 
 
-def test_what_was_published_before_a_stop_is_looked_at_after_it(store: SqlStore) -> None:
+def test_what_was_published_before_a_stop_is_looked_at_after_it(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -90,7 +90,7 @@ def test_what_was_published_before_a_stop_is_looked_at_after_it(store: SqlStore)
     run(play(), 120)
 
 
-def test_one_that_takes_too_long_or_fails_concerns_itself_alone(store: SqlStore) -> None:
+def test_one_that_takes_too_long_or_fails_concerns_itself_alone(store: Store) -> None:
     async def play() -> None:
         async with running(store, xquery_seconds_max=1.0) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -112,7 +112,7 @@ def test_one_that_takes_too_long_or_fails_concerns_itself_alone(store: SqlStore)
     run(play(), 120)
 
 
-def test_what_comes_during_a_pause_does_not_count(store: SqlStore) -> None:
+def test_what_comes_during_a_pause_does_not_count(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -134,7 +134,7 @@ def test_what_comes_during_a_pause_does_not_count(store: SqlStore) -> None:
     run(play(), 120)
 
 
-def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store: SqlStore) -> None:
+def test_what_came_before_a_pause_counts_although_it_was_not_looked_at_yet(store: Store) -> None:
     def sums_of(*numbers: int) -> list[bytes]:
         return [f'<sum shop="a">{n}</sum>'.encode() for n in numbers]
 
@@ -175,7 +175,7 @@ def held_up(broker: Broker) -> Iterator[None]:
         go_on.set()
 
 
-def test_random_pauses_and_restarts_lose_and_add_nothing(store: SqlStore) -> None:
+def test_random_pauses_and_restarts_lose_and_add_nothing(store: Store) -> None:
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     source = random.Random(seed)
@@ -203,7 +203,7 @@ def test_random_pauses_and_restarts_lose_and_add_nothing(store: SqlStore) -> Non
         run(live(range(first, first + 40)), 120)
 
 
-def test_a_subscription_paused_by_an_older_broker_goes_on_with_what_comes(store: SqlStore) -> None:
+def test_a_subscription_paused_by_an_older_broker_goes_on_with_what_comes(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -217,7 +217,7 @@ def test_a_subscription_paused_by_an_older_broker_goes_on_with_what_comes(store:
     run(play(), 120)
 
 
-def test_pauses_go_with_their_subscription(store: SqlStore) -> None:
+def test_pauses_go_with_their_subscription(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -229,7 +229,7 @@ def test_pauses_go_with_their_subscription(store: SqlStore) -> None:
     run(play(), 120)
 
 
-def test_another_query_and_another_dialect(store: SqlStore) -> None:
+def test_another_query_and_another_dialect(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             sums = await subscribe(broker, "sums", SUMS, dialect="xquery")
@@ -251,7 +251,7 @@ def test_another_query_and_another_dialect(store: SqlStore) -> None:
     run(play(), 120)
 
 
-def test_the_past_and_the_subscriber(store: SqlStore) -> None:
+def test_the_past_and_the_subscriber(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             first, *_ = await publish(broker, *(order(("a", n)) for n in range(3)))
@@ -268,7 +268,7 @@ def test_the_past_and_the_subscriber(store: SqlStore) -> None:
     run(play(), 120)
 
 
-def test_nobody_joins_the_subscriber_of_a_query_in_xquery(store: SqlStore) -> None:
+def test_nobody_joins_the_subscriber_of_a_query_in_xquery(store: Store) -> None:
     """As what others get would wait for it, and not come at all while it is paused."""
 
     async def play() -> None:
@@ -295,7 +295,7 @@ def test_nobody_joins_the_subscriber_of_a_query_in_xquery(store: SqlStore) -> No
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
-def test_a_follower_ends_with_its_subscription(store: SqlStore, is_paused: bool) -> None:
+def test_a_follower_ends_with_its_subscription(store: Store, is_paused: bool) -> None:
     """Without waiting for another message; and it is no replay that is under way."""
 
     def followers() -> list[str]:
@@ -324,7 +324,7 @@ def test_a_follower_ends_with_its_subscription(store: SqlStore, is_paused: bool)
 
 
 @pytest.mark.parametrize("query", ["doc('file:///etc/passwd')", "for $a in", "(1 to 3)[", "java:exit(1)"])
-def test_a_query_that_is_none_is_refused(store: SqlStore, query: str) -> None:
+def test_a_query_that_is_none_is_refused(store: Store, query: str) -> None:
     async def play() -> None:
         async with running(store) as broker:
             (refused,) = await broker.subscribe([NewSubscription(TENANT, "k", query, dialect="xquery")])
@@ -334,7 +334,7 @@ def test_a_query_that_is_none_is_refused(store: SqlStore, query: str) -> None:
     run(play(), 120)
 
 
-def test_it_keeps_to_the_limit_of_the_tenant(store: SqlStore) -> None:
+def test_it_keeps_to_the_limit_of_the_tenant(store: Store) -> None:
     async def play() -> None:
         async with running(store) as broker:
             await broker.change(lambda transaction: transaction.set_tenant_limits(TENANT, {"pending_max": 4}))
@@ -352,7 +352,7 @@ def test_it_keeps_to_the_limit_of_the_tenant(store: SqlStore) -> None:
 
 
 def test_without_saxon_it_is_refused_and_what_is_stored_is_suspended(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
         async with running(store) as broker:
@@ -377,7 +377,7 @@ def test_without_saxon_it_is_refused_and_what_is_stored_is_suspended(
 
 
 def test_one_over_limits_that_are_lower_now_is_suspended_at_start_and_loses_nothing(
-    store: SqlStore, caplog: pytest.LogCaptureFixture
+    store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
         async with running(store) as broker:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -21,23 +20,20 @@ from twigcast.broker.model import (
     Submission,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import Store, Transaction
+from twigcast.broker.store.store import Store, Transaction
 
 
-class FailingStore:
+class FailingStore(Store):
     """A store whose commits can be made to fail, before or after they have happened."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        vars(self).update(vars(store))
         self.before: Exception | None = None
         self.after: Exception | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        with self._store.transaction() as transaction:
+        with super().transaction() as transaction:
             yield transaction
             if self.before is not None:
                 raise self.before
@@ -113,6 +109,7 @@ def test_a_commit_that_was_done_although_it_failed(failing: FailingStore) -> Non
                 await asyncio.sleep(0.001)
             assert [d.id.seq for d in got] == [1, 2, 3]
             third = failing.subscription(TENANT, "third")
+            assert third is not None
             assert [d.id.seq for d in await drain(broker, third.queue_id)] == [3]
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)

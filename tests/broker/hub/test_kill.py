@@ -24,7 +24,7 @@ from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreInUse
 from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 RESTARTS = max(2, int(os.environ.get("TWIGCAST_KILLS", "0")) // 5)
 KILLS = int(os.environ.get("TWIGCAST_KILLS", "5"))
@@ -117,7 +117,7 @@ async def what_is_left(address: str) -> dict[str, list[QueuedDelivery]]:
     return left
 
 
-async def reopened(address: str) -> SqlStore:
+async def reopened(address: str) -> Store:
     """The store of a killed broker. A server may take a moment to notice the death."""
     for _ in range(200):
         try:

@@ -10,7 +10,7 @@ from lxml import etree
 
 from tests.broker.hub.hubs import TENANT, drain, heard, publish, publish_any, run, running, subscribe, subscribe_many
 from twigcast.broker.model import Accepted, NewSubscription, RejectedRecord, Submission
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.limits import Limits
 
 QUERIES = [

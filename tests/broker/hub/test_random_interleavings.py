@@ -33,8 +33,8 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import QueuePosition
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.records import QueuePosition
+from twigcast.broker.store.store import Store
 
 SEEDS = range(int(os.environ.get("TWIGCAST_MODEL_SEEDS", "3")))
 STEPS = 90
@@ -89,7 +89,7 @@ class Member:
 class World:
     """A broker and the model of it."""
 
-    def __init__(self, seed: int, open_again: Callable[[], SqlStore]) -> None:
+    def __init__(self, seed: int, open_again: Callable[[], Store]) -> None:
         self.random = random.Random(seed)
         self.open_again = open_again
         self.members: dict[str, Member] = {}
@@ -110,7 +110,7 @@ class World:
             queue.handed.clear()
             queue.leased.clear()
 
-    async def open(self) -> SqlStore:
+    async def open(self) -> Store:
         """The store. A server may take a moment to notice that it was left."""
         for _ in range(100):
             try:
@@ -391,7 +391,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_handed_out_is_what_a_model_says(seed: int, open_again: Callable[[], SqlStore]) -> None:
+def test_what_is_handed_out_is_what_a_model_says(seed: int, open_again: Callable[[], Store]) -> None:
     world = World(seed, open_again)
 
     async def play() -> None:

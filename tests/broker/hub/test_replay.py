@@ -12,7 +12,7 @@ from tests.broker.hub.hubs import TENANT, drain, publish, pull_within, run, runn
 from twigcast.broker.broker import Broker
 from twigcast.broker.hub import replay as replaying
 from twigcast.broker.model import DeliverySettings, QueuedDelivery, StoredSubscription, SubscriptionState
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 
 
 @pytest.fixture(autouse=True)

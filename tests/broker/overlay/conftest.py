@@ -9,15 +9,15 @@ import pytest
 
 from tests.broker.overlay.overlays import NewStore
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
 @pytest.fixture
 def new_store(tmp_path: Path) -> Iterator[NewStore]:
     """Opens stores by name."""
-    opened: list[SqlStore] = []
+    opened: list[Store] = []
 
-    def open_(name: str) -> SqlStore:
+    def open_(name: str) -> Store:
         opened.append(open_store(tmp_path / name))
         return opened[-1]
 

@@ -1,44 +1,41 @@
-"""A node that sends everything to everybody, once: for tests of what lies around a node."""
+"""A node that sends everything to everybody, once: for tests of what surrounds a node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from twigcast.broker.overlay.node import (
-    BrokerInfo,
-    Keep,
-    Learned,
-    LinkDecision,
-    NodeSettings,
-    NodeStatus,
-    ReadAgain,
-    Said,
-)
+from twigcast.broker.overlay.broker_node import BrokerNode
+from twigcast.broker.overlay.reports import BrokerInfo, LinkDecision, NodeStatus
 from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Recovered, RoutingQuery, SourceEntry, Span
+from twigcast.overlay.onyx.protocol.events import (
+    ResendRequested,
+    ServiceMessageReceived,
+    SourceChanged,
+    StoreRequested,
+)
 
 
-class FloodingNode:
+class FloodingNode(BrokerNode):
     """Floods; asks each root for what it has missed when a link to it comes up."""
 
-    def __init__(self, settings: NodeSettings) -> None:
-        self.identity = settings.identity
-        self.label = settings.label
-        self.last = settings.last
-        self.horizons = dict(settings.horizons)
+    def __init__(self, *arguments: Any, where: str, last: int, horizons: Mapping[int, int], reduces: bool) -> None:
+        super().__init__(*arguments, where=where, last=last, horizons=horizons, reduces=reduces)
+        self.label = where
+        self.last = last
+        self.horizons = dict(horizons)
         self.stored_horizons: dict[int, int] = {}
-        self.links: list[int] = []
         self.wishes: dict[Hashable, RoutingQuery] = {}
         self.floor: int | None = None
 
     def link_up(self, neighbour: int, cost: int, now: float) -> Effects:
-        self.links.append(neighbour)
+        self.links.add(neighbour)
         horizon = self.horizons.get(neighbour)
         if horizon is None:
             return Effects([], [], [])
-        return Effects([(neighbour, Recover(neighbour, horizon, 1 << 60, frozenset(), (self.identity,)))], [], [])
+        return Effects([(neighbour, Recover(neighbour, horizon, 1 << 60, frozenset(), (self.address,)))], [], [])
 
     def link_cost(self, neighbour: int, cost: int, now: float) -> Effects:
         return Effects([], [], [])
@@ -49,27 +46,29 @@ class FloodingNode:
 
     def receive(self, sender: int, message: Any, now: float) -> Effects:
         if isinstance(message, Recover):
-            return Effects([], [], [ReadAgain(message.after, self.last, message.query, message.route)])
+            return Effects([], [], [ResendRequested(message._replace(upto=self.last))])
         if isinstance(message, Recovered):
             return self._take(message.span, sender)
         return self._take(message, sender)
 
     def _take(self, span: Span, sender: int | None) -> Effects:
-        if span.root == self.identity or span.upto <= self.horizons.get(span.root, -1):
+        if span.root == self.address or span.upto <= self.horizons.get(span.root, -1):
             return Effects([], [], [])
         self.horizons[span.root] = span.upto
         return Effects(
-            [(link, span) for link in self.links if link != sender], [], [Keep(span.message, {span.root: span.upto})]
+            [(link, span) for link in sorted(self.links) if link != sender],
+            [],
+            [StoreRequested(span.root, span.message, span.upto)],
         )
 
     def wake(self, timer: Hashable, now: float) -> Effects:
         return Effects([], [], [])
 
-    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
+    def published(self, messages: Sequence[OverlayMessage], now: float) -> Effects:
         sends: list[tuple[int, Any]] = []
         for one in messages:
-            message = one._replace(path=(self.identity,))
-            sends += [(link, Span(self.identity, self.last, message.number, message)) for link in self.links]
+            message = one._replace(path=(self.address,))
+            sends += [(link, Span(self.address, self.last, message.number, message)) for link in sorted(self.links)]
             self.last = message.number
         return Effects(sends, [], [])
 
@@ -77,28 +76,25 @@ class FloodingNode:
         self.stored_horizons.update(horizons)
         return Effects([], [], [])
 
-    def subscribe(
-        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
-    ) -> Effects:
-        self.wishes.update(interests)
+    def subscribe(self, key: Hashable, query: RoutingQuery, now: float, part: Projection | None = None) -> Effects:
+        self.wishes[key] = query
         return Effects([], [], [])
 
-    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
-        for key in keys:
-            self.wishes.pop(key, None)
+    def unsubscribe(self, key: Hashable, now: float) -> Effects:
+        self.wishes.pop(key, None)
         return Effects([], [], [])
 
-    def recovered(self, answer: Recovered, now: float) -> Effects:
+    def answer(self, answer: Recovered, now: float) -> Effects:
         return Effects([(answer.route[0], answer)], [], [])
 
     def describe(self, source: SourceEntry, now: float) -> Effects:
-        return Effects([], [], [Learned(source)])
+        return Effects([], [], [SourceChanged(source)])
 
     def relay(self, target: int, content: bytes, now: float) -> Effects:
-        return Effects([], [], [Said(self.identity, content)] if target == self.identity else [])
+        return Effects([], [], [ServiceMessageReceived(self.address, content)] if target == self.address else [])
 
     def labels(self) -> dict[int, str]:
-        return {self.identity: self.label} | dict.fromkeys(self.links, "")
+        return {self.address: self.label} | dict.fromkeys(self.links, "")
 
     def is_catching_up(self) -> bool:
         return False
@@ -112,10 +108,10 @@ class FloodingNode:
     def retained_above(self) -> int | None:
         return self.floor
 
-    def branches(self, message: OverlayMessage) -> list[LinkDecision]:
-        return [LinkDecision(link, True, ("everything",)) for link in self.links]
+    def decisions(self, message: OverlayMessage) -> list[LinkDecision]:
+        return [LinkDecision(link, True, ("everything",)) for link in sorted(self.links)]
 
     def status(self) -> NodeStatus:
-        me = BrokerInfo(self.identity, self.label, tuple((link, 1) for link in self.links))
-        others = (BrokerInfo(link, "", ((self.identity, 1),)) for link in self.links)
+        me = BrokerInfo(self.address, self.label, tuple((link, 1) for link in sorted(self.links)))
+        others = (BrokerInfo(link, "", ((self.address, 1),)) for link in sorted(self.links))
         return NodeStatus((me, *others), dict.fromkeys(self.links, 1), self.horizons, {}, {})

@@ -12,16 +12,15 @@ from typing import Any
 from tests.broker.overlay.flooding import FloodingNode
 from twigcast.broker.broker import Broker
 from twigcast.broker.options import HubOptions
-from twigcast.broker.overlay.node import MakeNode, NodeInterface, NodeSettings
+from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
-from twigcast.broker.store.interface import Store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.tls import Target
 from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
-NewStore = Callable[[str], SqlStore]
+NewStore = Callable[[str], Store]
 """Opens a store by name; it is closed after the test."""
 
 QUICK = NetworkSettings(ping_seconds=0.1, pause_seconds_min=0.02, pause_seconds_max=0.1, refused_seconds=0.3)
@@ -33,12 +32,11 @@ class Part:
 
     broker: Broker
     overlay: Overlay
-    nodes: list[NodeInterface]
 
     @property
     def node(self) -> Any:
         """Its node; to be looked at only."""
-        return self.nodes[0]
+        return self.overlay._inside.node
 
     @property
     def target(self) -> Target:
@@ -51,7 +49,7 @@ async def part(
     store: Store,
     name: str | None,
     *join: Target,
-    make: MakeNode = FloodingNode,
+    node_class: type[BrokerNode] = FloodingNode,
     port: int = 0,
     more: dict[str, Any] | None = None,
     forms: Sequence[str] = (),
@@ -60,19 +58,13 @@ async def part(
     """A broker on a store that stays open, as a part of an overlay."""
     broker = Broker(store, HubOptions(**options))
     await broker.start()
-    nodes: list[NodeInterface] = []
-
-    def make_node(settings: NodeSettings) -> NodeInterface:
-        nodes.append(make(settings))
-        return nodes[-1]
-
     chosen: dict[str, Any] = {"forms": FormPreferences.parse(forms)} | (more or {})
     settings = OverlaySettings(name, ("127.0.0.1", port), "", join, None, QUICK, 2.0, **chosen)
-    overlay = Overlay(broker, settings, make_node)
+    overlay = Overlay(broker, settings, node_class)
     try:
         await overlay.start()
         try:
-            yield Part(broker, overlay, nodes)
+            yield Part(broker, overlay)
         finally:
             await overlay.stop()
     finally:

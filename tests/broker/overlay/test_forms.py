@@ -11,10 +11,9 @@ import pytest
 
 from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import Part, part
-from twigcast.broker.overlay.broker_node import make_node
+from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.store.open import open_store
-from twigcast.broker.store.store import SqlStore
-from twigcast.limits import Limits
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.lexicon import LexiconUpdate
 from twigcast.overlay.onyx.messages import OverlayMessage
 from twigcast.overlay.onyx.wire.bodies import Bodies
@@ -23,11 +22,10 @@ from twigcast.overlay.onyx.wire.forms import WireForm
 
 MESSAGE = "<feed><item n='{}'><![CDATA[a < b]]></item></feed>"
 COMES_AS = '<feed><item n="{}">a &lt; b</item></feed>'
-MAKE = make_node(Limits())
 
 
 @pytest.fixture
-def stores(tmp_path: Path) -> Iterator[list[SqlStore]]:
+def stores(tmp_path: Path) -> Iterator[list[Store]]:
     """Three of them."""
     opened = [open_store(tmp_path / name) for name in "abc"]
     yield opened
@@ -64,14 +62,12 @@ async def received(one: Part, count: int) -> bool:
         ([["dictionary"], ["c=text", "dictionary"], ["dictionary"]], "dictionary", "text"),
     ],
 )
-def test_messages_get_through_in_any_form(
-    stores: list[SqlStore], forms: list[list[str]], first: str, second: str
-) -> None:
+def test_messages_get_through_in_any_form(stores: list[Store], forms: list[list[str]], first: str, second: str) -> None:
     async def work() -> None:
         async with (
-            part(stores[0], "a", make=MAKE, forms=forms[0]) as a,
-            part(stores[1], "b", a.target, make=MAKE, forms=forms[1]) as b,
-            part(stores[2], "c", b.target, make=MAKE, forms=forms[2]) as c,
+            part(stores[0], "a", node_class=BrokerNode, forms=forms[0]) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=forms[1]) as b,
+            part(stores[2], "c", b.target, node_class=BrokerNode, forms=forms[2]) as c,
         ):
             queue = (await subscribe(c.broker, "k", "//item[@n > 4]")).queue_id
             await until_true(lambda: is_wanted(a, c))
@@ -93,13 +89,13 @@ def test_messages_get_through_in_any_form(
     run(work())
 
 
-def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore]) -> None:
+def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[Store]) -> None:
     async def work() -> None:
         forms = ["dictionary"]
         async with (
-            part(stores[0], "a", make=MAKE, forms=forms) as a,
-            part(stores[1], "b", a.target, make=MAKE, forms=forms) as b,
-            part(stores[2], "c", b.target, make=MAKE, forms=forms) as c,
+            part(stores[0], "a", node_class=BrokerNode, forms=forms) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=forms) as b,
+            part(stores[2], "c", b.target, node_class=BrokerNode, forms=forms) as c,
         ):
             queue = (await subscribe(c.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, c))
@@ -121,7 +117,7 @@ def test_a_link_that_breaks_teaches_its_dictionaries_again(stores: list[SqlStore
 
 
 def test_a_dictionary_that_was_lost_breaks_the_link_and_nothing_else(
-    stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch
+    stores: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The receiver forgets the first that it is taught, as if the two had another idea of what was said."""
     learn = Exchange.learn
@@ -137,8 +133,8 @@ def test_a_dictionary_that_was_lost_breaks_the_link_and_nothing_else(
 
     async def work() -> None:
         async with (
-            part(stores[0], "a", make=MAKE, forms=["dictionary"]) as a,
-            part(stores[1], "b", a.target, make=MAKE, forms=["dictionary"]) as b,
+            part(stores[0], "a", node_class=BrokerNode, forms=["dictionary"]) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=["dictionary"]) as b,
         ):
             queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, b))
@@ -173,7 +169,7 @@ def _of_version_1(body: bytes) -> bytes:
 @pytest.mark.parametrize("damage", [_cut, _hostile, _hostile_attribute, _of_version_1])
 @pytest.mark.parametrize("form", ["stream", "dictionary", "stream+zstd"])
 def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
-    stores: list[SqlStore], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], form: str
+    stores: list[Store], monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], form: str
 ) -> None:
     """Its first broker spoils it: frame and sum are right, what is in it is not."""
     restructured = Bodies._restructured
@@ -190,9 +186,9 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
 
     async def work() -> None:
         async with (
-            part(stores[0], "a", make=MAKE, forms=[form]) as a,
-            part(stores[1], "b", a.target, make=MAKE, forms=[form]) as b,
-            part(stores[2], "c", b.target, make=MAKE, forms=[form]) as c,
+            part(stores[0], "a", node_class=BrokerNode, forms=[form]) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=[form]) as b,
+            part(stores[2], "c", b.target, node_class=BrokerNode, forms=[form]) as c,
         ):
             queue = (await subscribe(c.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, c))
@@ -209,14 +205,14 @@ def test_a_damaged_message_is_kept_with_the_reason_where_it_is_for(
 
 
 @pytest.mark.parametrize("form", ["text", "dictionary"])
-def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], form: str) -> None:
+def test_queries_in_xquery_get_what_comes_from_others(stores: list[Store], form: str) -> None:
     """They look at stored messages: these have to be stored although nobody else wants them."""
     pytest.importorskip("saxonche", reason="queries in XQuery need Saxon")
 
     async def work() -> None:
         async with (
-            part(stores[0], "a", make=MAKE, forms=[form]) as a,
-            part(stores[1], "b", a.target, make=MAKE, forms=[form]) as b,
+            part(stores[0], "a", node_class=BrokerNode, forms=[form]) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=[form]) as b,
         ):
             query = "for $x in //item[@n > 4] let $n := $x/@n order by $n return <r>{ string($n) }</r>"
             queue = (await subscribe(b.broker, "k", query, dialect="xquery")).queue_id
@@ -235,12 +231,12 @@ def test_queries_in_xquery_get_what_comes_from_others(stores: list[SqlStore], fo
     run(work())
 
 
-def test_a_large_message_goes_over_a_slow_reader(stores: list[SqlStore]) -> None:
+def test_a_large_message_goes_over_a_slow_reader(stores: list[Store]) -> None:
     async def work() -> None:
         text = "<feed>{}</feed>".format("<item n='1'>some text</item>" * 60_000)
         async with (
-            part(stores[0], "a", make=MAKE, forms=["dictionary+zlib"]) as a,
-            part(stores[1], "b", a.target, make=MAKE, forms=["dictionary+zlib"]) as b,
+            part(stores[0], "a", node_class=BrokerNode, forms=["dictionary+zlib"]) as a,
+            part(stores[1], "b", a.target, node_class=BrokerNode, forms=["dictionary+zlib"]) as b,
         ):
             queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until_true(lambda: is_wanted(a, b))

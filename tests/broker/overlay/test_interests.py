@@ -10,7 +10,6 @@ import pytest
 
 from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.interests import LocalInterest, LocalInterests
-from twigcast.broker.overlay.node import NodeSettings
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.content.routing_query import everything, routing_query
 from twigcast.overlay.onyx.messages import PROTOCOL, Attached, Hello, LinkState, Recovered, RoutingQuery, Span
@@ -34,14 +33,14 @@ def test_what_was_missed_comes_before_the_subscriptions_of_before_and_not_before
     async def work() -> None:
         nonlocal has_caught_up
         interests = LocalInterests(
-            lambda created, _: requested.update(created), requested.difference_update, may_begin=lambda: has_caught_up
+            lambda created, _: requested.update(created), requested.difference_update, can_begin=lambda: has_caught_up
         )
         interests.begin(["default"])
         everything = ("everything", "default")
         assert requested == {everything}
         task = asyncio.create_task(interests.run())
-        interests.start_with([wish(number) for number in range(10)])
-        interests.started()
+        interests.add_stored([wish(number) for number in range(10)])
+        interests.finish_loading()
         interests.change([wish(77)], [])
         await until(lambda: 77 in requested)
         assert requested == {everything, 77}
@@ -60,10 +59,10 @@ def test_what_changes_before_it_was_looked_at_is_not_undone_by_what_was_stored()
     async def work() -> None:
         nonlocal has_caught_up
         interests = LocalInterests(
-            lambda created, _: requested.update(created), lambda _: None, may_begin=lambda: has_caught_up
+            lambda created, _: requested.update(created), lambda _: None, can_begin=lambda: has_caught_up
         )
-        interests.start_with([wish(number) for number in range(10)])
-        interests.started()
+        interests.add_stored([wish(number) for number in range(10)])
+        interests.finish_loading()
         task = asyncio.create_task(interests.run())
         other = wish(77)._replace(id=3)
         interests.change([other], [])
@@ -82,7 +81,7 @@ def test_a_routing_query_that_explodes_is_named_and_counted(caplog: pytest.LogCa
 
     async def work() -> None:
         interests = LocalInterests(lambda created, _: requested.update(created), lambda _: None)
-        interests.started()
+        interests.finish_loading()
         task = asyncio.create_task(interests.run())
         interests.change([wish(1), wish(2)._replace(query=exploding), wish(3)._replace(query=exploding)], [])
         await until(lambda: 3 in requested)
@@ -102,9 +101,9 @@ def test_a_routing_query_that_explodes_is_named_and_counted(caplog: pytest.LogCa
 
 def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_missed() -> None:
     """Until it has heard of all that it knew before, and of no more than that."""
-    node = BrokerNode(NodeSettings(1, 2, "", 0, {2: 4}, Bodies()), Limits())
+    node = BrokerNode(1, 2, Bodies(), Limits(), horizons={2: 4})
     assert node.is_catching_up(), "it was linked before, and will be"
-    node.subscribe({"k": everything()}, 0.0)
+    node.subscribe("k", everything(), 0.0)
     node.link_up(2, 1, 0.0)
     node.receive(2, Hello(2, 1, PROTOCOL, ("text",)), 0.0)
     node.receive(2, LinkState(2, 1, 1, ((1, 1),), ""), 0.0)
@@ -115,4 +114,4 @@ def test_a_broker_that_comes_back_works_out_its_wishes_when_it_has_what_it_misse
     assert node.is_catching_up()
     node.receive(2, Recovered(Span(2, 4, 9, None), (1,)), 0.3)
     assert not node.is_catching_up()
-    assert not BrokerNode(NodeSettings(1, 1, "", 0, {}, Bodies()), Limits()).is_catching_up(), "it knew nobody"
+    assert not BrokerNode(1, 1, Bodies(), Limits()).is_catching_up(), "it knew nobody"

@@ -15,8 +15,8 @@ from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, StoreUnavailable
 from twigcast.broker.model import SubscriptionState, Tenant
-from twigcast.broker.overlay.node import NodeSettings
-from twigcast.broker.store.interface import Origin, Transaction
+from twigcast.broker.store.records import Origin
+from twigcast.broker.store.store import Transaction
 from twigcast.overlay.core import Effects
 from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Span
 
@@ -31,7 +31,7 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
             here = await subscribe(a.broker, "at-a", "//item")
             there = await subscribe(c.broker, "at-c", "//item[@n > 4]")
             await publish(a.broker, *(MESSAGE.format(n) for n in range(10)), source="feed")
-            await until(lambda: c.node.stored_horizons.get(a.node.identity) == 10)
+            await until(lambda: c.node.stored_horizons.get(a.node.address) == 10)
             assert len(await drain(a.broker, here.queue_id)) == 10
             delivered = await drain(c.broker, there.queue_id)
             assert [d.message.xml.decode() for d in delivered] == [MESSAGE.format(n) for n in range(5, 10)]
@@ -39,7 +39,7 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
             # b has no subscription: it has passed everything on and kept nothing.
             assert stores[1].statistics().messages == 0
             assert stores[2].statistics().messages == 5
-            number = a.node.identity
+            number = a.node.address
             assert stores[2].overlay_origin(delivered[0].message.seq) == Origin(number, 6, (number,))
             assert stores[2].overlay_roots()[number].horizon == 10
             report = await c.overlay.report()
@@ -54,13 +54,13 @@ def test_what_is_published_at_one_is_delivered_at_all_and_kept_where_it_is_wante
 class Repeating(FloodingNode):
     """Sends its first message with its second only, and every message twice; takes whatever comes as new."""
 
-    def __init__(self, settings: NodeSettings) -> None:
-        super().__init__(settings)
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._late: list[tuple[int, Any]] = []
         self._calls = 0
 
-    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
-        self._late += super().published(messages, upto, now).sends * 2
+    def published(self, messages: Sequence[OverlayMessage], now: float) -> Effects:
+        self._late += super().published(messages, now).sends * 2
         self._calls += 1
         if self._calls == 1:
             return Effects([], [], [])
@@ -78,9 +78,9 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
     async def work() -> None:
         stores = [new_store(name) for name in "abc"]
         async with (
-            part(stores[0], "a", make=Repeating) as a,
-            part(stores[1], "b", a.target, make=Repeating) as b,
-            part(stores[2], "c", b.target, make=Repeating) as c,
+            part(stores[0], "a", node_class=Repeating) as a,
+            part(stores[1], "b", a.target, node_class=Repeating) as b,
+            part(stores[2], "c", b.target, node_class=Repeating) as c,
         ):
             await until(lambda: len(b.node.links) == 2 and c.node.links)
             queues = [(await subscribe(one.broker, "k", "//item")).queue_id for one in (a, b, c)]
@@ -105,7 +105,7 @@ def test_a_message_is_delivered_once_whatever_comes_twice(new_store: NewStore) -
 
 def _is_level(one: Part, root: Part) -> bool:
     """Whether a broker has stored all that another has published."""
-    return bool(one.node.stored_horizons.get(root.node.identity) == root.node.last)
+    return bool(one.node.stored_horizons.get(root.node.address) == root.node.last)
 
 
 def test_what_was_missed_is_asked_for_again_after_a_restart(
@@ -123,7 +123,7 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
             for n in numbers:
                 await publish(a.broker, MESSAGE.format(n))
             async with part(there, None, a.target) as b:
-                await until(lambda: b.node.stored_horizons.get(a.node.identity) == 301)
+                await until(lambda: b.node.stored_horizons.get(a.node.address) == 301)
                 results = [d.message.xml.decode() for d in await drain(b.broker, queue)]
                 assert results == [MESSAGE.format(n) for n in range(301)]
                 report = await a.overlay.report()
@@ -134,7 +134,7 @@ def test_what_was_missed_is_asked_for_again_after_a_restart(
             with here.transaction() as transaction:
                 transaction.expire(before=1e12, bytes_max=None, limit=1_000, at=0.0, up_to=303)
             async with part(there, "b", a.target) as b:
-                await until(lambda: b.node.stored_horizons.get(a.node.identity) == 305)
+                await until(lambda: b.node.stored_horizons.get(a.node.address) == 305)
                 assert len(await drain(b.broker, queue)) == 2
             assert (await a.overlay.report()).tallies.lost == 1
 
@@ -177,9 +177,9 @@ def test_everything_is_wanted_until_it_is_known_what(new_store: NewStore, monkey
         async with part(store, "a") as a:
             unsubscribe = a.node.unsubscribe
 
-            def heard_of(keys: Sequence[Hashable], now: float) -> Effects:
+            def heard_of(key: Hashable, now: float) -> Effects:
                 received.append(set(a.node.wishes))
-                return unsubscribe(keys, now)  # type: ignore[no-any-return]
+                return unsubscribe(key, now)  # type: ignore[no-any-return]
 
             a.node.unsubscribe = heard_of
             everything = ("everything", "default")
@@ -212,7 +212,7 @@ def test_tenants_meet_their_namesakes_only(new_store: NewStore) -> None:
             }
             for name in ("x", "y"):
                 await publish(a.broker, f"<item>{name}</item>", tenant_id=numbers[0][name])
-            await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
+            await until(lambda: b.node.stored_horizons.get(a.node.address) == 2)
             results = {name: len(await drain(b.broker, queue)) for name, queue in queues.items()}
             assert results == {"default": 0, "y": 1, "z": 0}
 
@@ -244,7 +244,7 @@ def test_a_store_that_fails_keeps_what_arrives_waiting(
             report = await b.overlay.report()
             assert 10 < report.waiting_messages < 40
             stores[1].transaction = works  # type: ignore[method-assign]
-            await until(lambda: b.node.stored_horizons.get(a.node.identity) == 40)
+            await until(lambda: b.node.stored_horizons.get(a.node.address) == 40)
             assert [d.message.xml.decode() for d in await drain(b.broker, queue)] == [
                 MESSAGE.format(n) for n in range(40)
             ]
@@ -265,7 +265,7 @@ def test_a_message_that_the_engine_does_not_take_is_kept_as_rejected(new_store: 
             queue = (await subscribe(b.broker, "k", "//item")).queue_id
             await until(lambda: a.node.links and b.node.links)
             await publish(a.broker, "<a><b><c><item/></c></b></a>", MESSAGE.format(1))
-            await until(lambda: b.node.stored_horizons.get(a.node.identity) == 2)
+            await until(lambda: b.node.stored_horizons.get(a.node.address) == 2)
             assert len(await drain(b.broker, queue)) == 1
             (rejected,) = stores[1].rejected(1, limit=9)
             assert "depth" in rejected.reason

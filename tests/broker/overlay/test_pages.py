@@ -17,11 +17,9 @@ from tests.broker.console.running import BrokerWithConsole, Person
 from tests.broker.overlay.flooding import FloodingNode
 from tests.broker.overlay.overlays import QUICK
 from twigcast.broker.model import Scope
-from twigcast.broker.overlay.broker_node import make_node
 from twigcast.broker.overlay.metrics import OverlayCollector
 from twigcast.broker.overlay.service import Overlay
 from twigcast.broker.overlay.settings import OverlaySettings
-from twigcast.limits import Limits
 from twigcast.overlay.onyx.network.tls import Target
 
 
@@ -129,7 +127,7 @@ def test_the_registry_is_asked_over_http(tmp_path: Path) -> None:
     settings = OverlaySettings(
         "holder", ("127.0.0.1", 0), "", (), None, QUICK, 2.0, url=broker.url, holders=("holder",)
     )
-    overlay = Overlay(broker.broker, settings, make_node(Limits()))
+    overlay = Overlay(broker.broker, settings)
     broker.do(overlay.start())
     broker.app.state.context.overlay = overlay
     token = broker.token(Scope.ADMIN)
@@ -218,7 +216,7 @@ def test_pages_show_it(two: Two) -> None:
     words = person.get(f"/console/messages/one?seq={stored.seq}").words
     assert "north → south<b>" in words
     assert "Number 1 of north" in words
-    assert "it goes there: it is wanted there" in words
+    assert "it goes there: a routing query there matches it" in words
     person.http.close()
 
 

@@ -14,9 +14,8 @@ from tests.broker.hub.hubs import drain, publish, run, subscribe
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from tests.overlay.onyx.protocol.reducing_histories import QUERIES, draw_batch, result
 from twigcast.broker.model import QueuedDelivery
-from twigcast.broker.overlay.broker_node import make_node
-from twigcast.broker.store.store import SqlStore
-from twigcast.limits import Limits
+from twigcast.broker.overlay.broker_node import BrokerNode
+from twigcast.broker.store.store import Store
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 REDUCED = QUERIES[:8]
@@ -24,10 +23,10 @@ REDUCED = QUERIES[:8]
 
 
 def broker(
-    store: SqlStore, name: str, *join: Part, reduces: bool = True, forms: tuple[str, ...] = ("text",)
+    store: Store, name: str, *join: Part, reduces: bool = True, forms: tuple[str, ...] = ("text",)
 ) -> AbstractAsyncContextManager[Part]:
     targets = [one.target for one in join]
-    return part(store, name, *targets, make=make_node(Limits()), forms=forms, more={"reduces": reduces})
+    return part(store, name, *targets, node_class=BrokerNode, forms=forms, more={"reduces": reduces})
 
 
 async def settled(*parts: Part) -> None:
@@ -35,7 +34,7 @@ async def settled(*parts: Part) -> None:
 
     def known() -> bool:
         insides = [one.overlay._inside for one in parts]
-        streams = [one.node._node.streams.values() for one in parts]
+        streams = [one.node.streams.values() for one in parts]
         return not any(one.interests.wide_scopes or one.interests.waiting for one in insides) and all(
             sum(stream.is_confirmed for stream in each) == len(parts) - 1 for each in streams
         )
@@ -77,7 +76,7 @@ def test_subscribers_get_what_one_broker_would_give_them(
             broker(stores[1], "b", a, reduces=reduces[1], forms=forms) as b,
             broker(stores[2], "c", b, reduces=reduces[2], forms=forms) as c,
         ):
-            await until(lambda: len(b.node._node.links) == 2)
+            await until(lambda: len(b.node.links) == 2)
             queues = [
                 (at, query, (await subscribe(at.broker, f"k{number}", query)).queue_id)
                 for at in (b, c)
@@ -86,8 +85,8 @@ def test_subscribers_get_what_one_broker_would_give_them(
             await settled(a, b, c)
             for number, body in enumerate(bodies):
                 await publish(a.broker, body, message_id=f"m{number}")
-            root = a.node._node.address
-            await until(lambda: all(at.node._node.streams[root].stored == len(bodies) for at in (b, c)), 30)
+            root = a.node.address
+            await until(lambda: all(at.node.streams[root].stored == len(bodies) for at in (b, c)), 30)
             for at, query, queue in queues:
                 deliveries = {d.message.message_id: got(d) for d in await drain(at.broker, queue)}
                 expected = {f"m{number}": result(query, body) for number, body in enumerate(bodies)}
@@ -122,7 +121,7 @@ def test_subscriptions_that_come_while_messages_flow_get_right_results_or_none(n
 
     async def work() -> None:
         async with broker(stores[0], "a") as a, broker(stores[1], "b", a) as b:
-            await until(lambda: b.node._node.links)
+            await until(lambda: b.node.links)
             queues = {REDUCED[0]: (await subscribe(b.broker, "first", REDUCED[0])).queue_id}
             await settled(a, b)
             flowing = asyncio.create_task(flow(a))
@@ -131,8 +130,8 @@ def test_subscriptions_that_come_while_messages_flow_get_right_results_or_none(n
                 await asyncio.sleep(0.05)
                 queues[query] = (await subscribe(b.broker, f"k{number}", query)).queue_id
             await flowing
-            root = a.node._node.address
-            await until(lambda: b.node._node.streams[root].stored == len(bodies), 30)
+            root = a.node.address
+            await until(lambda: b.node.streams[root].stored == len(bodies), 30)
             for query, queue in queues.items():
                 deliveries = await drain(b.broker, queue)
                 for delivery in deliveries:

@@ -13,12 +13,11 @@ import pytest
 from tests.broker.hub.hubs import run
 from tests.broker.overlay.overlays import NewStore, Part, part, until
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
-from twigcast.broker.overlay.broker_node import make_node
+from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry import client, replica
 from twigcast.broker.overlay.registry.catalogue import Catalogue, scope_and_name, source_name
 from twigcast.broker.overlay.registry.client import NoRegistry
-from twigcast.broker.store.store import SqlStore
-from twigcast.limits import Limits
+from twigcast.broker.store.store import Store
 from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry import raft
@@ -27,15 +26,15 @@ HOLDERS = ("a", "b", "c")
 DTD = "<!ELEMENT feed (item*)><!ELEMENT item EMPTY><!ATTLIST item n CDATA #REQUIRED>"
 
 
-def broker(store: SqlStore, name: str, *join: Any, port: int = 0, **more: Any) -> Any:
+def broker(store: Store, name: str, *join: Any, port: int = 0, **more: Any) -> Any:
     settings = {"url": f"http://{name}.example", "capacity": 1e6} | more
     if name in HOLDERS:
         settings.setdefault("holders", HOLDERS)
-    return part(store, name, *join, make=make_node(Limits()), port=port, more=settings)
+    return part(store, name, *join, node_class=BrokerNode, port=port, more=settings)
 
 
 @contextlib.asynccontextmanager
-async def row(stores: dict[str, SqlStore], *names: str) -> AsyncIterator[dict[str, Part]]:
+async def row(stores: dict[str, Store], *names: str) -> AsyncIterator[dict[str, Part]]:
     """Brokers in a row, each far from the others."""
     async with contextlib.AsyncExitStack() as stack:
         parts: dict[str, Part] = {}
@@ -79,7 +78,7 @@ def test_any_broker_registers_sources_and_all_know_them_with_their_schemas(new_s
                 await until(partial(entry, at, "news"))
                 result = entry(at, "news")
                 assert result is not None
-                assert (result.schema, result.root) == (DTD, parts["c"].node._node.address)
+                assert (result.schema, result.root) == (DTD, parts["c"].node.address)
             # It is changed with its key alone, and keeps its root.
             assert await register(parts["a"], "news", key, x=0.0) == (key, "c")
             with pytest.raises(Forbidden, match="not its key"):
@@ -207,7 +206,7 @@ def test_a_broker_that_is_gone_leaves_its_sources_to_others(new_store: NewStore)
                     check(d, "far", key)
                 moved = await a.overlay.registering.remove_broker("d")
                 assert len(moved.sources) == 1
-                await until(lambda: (result := entry(a, "far")) and result.root == a.node._node.address)
+                await until(lambda: (result := entry(a, "far")) and result.root == a.node.address)
                 check(a, "far", key)
                 assert (await a.overlay.registering.remove_broker("d")).sources == ()
 
@@ -218,7 +217,7 @@ def test_a_broker_that_was_gone_may_come_back(new_store: NewStore) -> None:
     async def work() -> None:
         stores = {"a": new_store("a"), "d": new_store("d")}
         async with broker(stores["a"], "a", holders=("a",)) as a:
-            holder = a.overlay.registering._registrar._holder
+            holder = a.overlay.registering._registrar._replica
             assert holder is not None
             for _ in range(2):
                 async with broker(stores["d"], "d", a.target):
@@ -289,10 +288,10 @@ def test_names_of_tenants_and_sources_are_kept_apart() -> None:
 def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_store: NewStore) -> None:
     """The ledger waits: nothing is told before it is durable."""
     from twigcast.broker.errors import StoreUnavailable
-    from twigcast.broker.overlay.registry.ledger import Ledger
+    from twigcast.broker.overlay.registry.ledger import Ledger, Records
     from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot
 
-    class Failing:
+    class Failing(Records):
         def __init__(self) -> None:
             self.failures = 2
             self.kept: dict[str, dict[str, bytes]] = {}
@@ -300,7 +299,7 @@ def test_what_is_written_while_the_store_does_not_answer_is_written_later(new_st
         def load(self, kind: str) -> dict[str, bytes]:
             return dict(sorted(self.kept.get(kind, {}).items()))
 
-        async def save(self, kind: str, put: Any, gone: Any) -> None:
+        async def _write(self, kind: str, put: Any, gone: Any) -> None:
             if self.failures:
                 self.failures -= 1
                 raise StoreUnavailable("it does not answer")

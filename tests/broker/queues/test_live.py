@@ -15,7 +15,7 @@ from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage
 from twigcast.broker.options import HubOptions
 from twigcast.broker.queues.live import LiveQueues, QueueCursor
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 
 LANE = 7
 SEEDS = int(os.environ.get("TWIGCAST_LANE_SEEDS", "150"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twigcast.broker.model import NewDelivery, NewSubscription, StoredMessage, StoredSubscription
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
 def publish(
-    store: SqlStore, count: int, *, received: float = 0.0, xml: bytes = b"<a/>", matches: int = 0
+    store: Store, count: int, *, received: float = 0.0, xml: bytes = b"<a/>", matches: int = 0
 ) -> list[StoredMessage]:
     """Store messages, in one transaction; their ids are ``m1``, ``m2``, ... by sequence number."""
     with store.transaction() as transaction:
@@ -22,7 +22,7 @@ def publish(
 
 
 def deliver(
-    store: SqlStore,
+    store: Store,
     messages: Sequence[StoredMessage],
     subscriptions: Sequence[StoredSubscription],
     payload: bytes | None = None,
@@ -35,7 +35,7 @@ def deliver(
 
 
 def subscribe(
-    store: SqlStore, *keys: str, subscriber: str | None = None, replay_from: int | None = None
+    store: Store, *keys: str, subscriber: str | None = None, replay_from: int | None = None
 ) -> list[StoredSubscription]:
     """Add subscriptions, none of which may be refused."""
     new = [NewSubscription(1, key, "//a", subscriber=subscriber, replay_from=replay_from) for key in keys]

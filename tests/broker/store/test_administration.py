@@ -9,14 +9,14 @@ import pytest
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.errors import Conflict, NotFound
 from twigcast.broker.model import Scope, Submission
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
-def test_there_is_a_tenant_from_the_start(store: SqlStore) -> None:
+def test_there_is_a_tenant_from_the_start(store: Store) -> None:
     assert [(t.id, t.name, t.limits) for t in store.tenants()] == [(1, "default", {})]
 
 
-def test_tenants(store: SqlStore) -> None:
+def test_tenants(store: Store) -> None:
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {"subscriptions": 5})
         with pytest.raises(Conflict):
@@ -31,7 +31,7 @@ def test_tenants(store: SqlStore) -> None:
     ]
 
 
-def test_tokens(store: SqlStore) -> None:
+def test_tokens(store: Store) -> None:
     digest = hashlib.sha256(b"secret").digest()
     with store.transaction() as transaction:
         token = transaction.add_token(1, "mine", frozenset({Scope.PUBLISH, Scope.ADMIN}), digest, at=5.0)
@@ -47,7 +47,7 @@ def test_tokens(store: SqlStore) -> None:
     assert store.token_by_digest(digest) is None
 
 
-def test_sources(store: SqlStore) -> None:
+def test_sources(store: Store) -> None:
     with store.transaction() as transaction:
         created = transaction.put_source(
             1, "news", kind="rss", url="http://x/feed", interval=60, dtd="<!ELEMENT a ANY>", paused=False
@@ -76,7 +76,7 @@ def test_sources(store: SqlStore) -> None:
     assert store.sources() == []
 
 
-def test_counts_of_a_tenant_and_of_all(store: SqlStore) -> None:
+def test_counts_of_a_tenant_and_of_all(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 3, xml=b"12345"), [one])
     with store.transaction() as transaction:
@@ -97,12 +97,12 @@ def test_counts_of_a_tenant_and_of_all(store: SqlStore) -> None:
     assert everyone.bytes > 1_000
 
 
-def test_the_secret_stays(store: SqlStore) -> None:
+def test_the_secret_stays(store: Store) -> None:
     assert len(store.secret()) == 32
     assert store.secret() == store.secret()
 
 
-def test_vacuum_gives_room_back(store: SqlStore) -> None:
+def test_vacuum_gives_room_back(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 500, received=1.0, xml=b"x" * 10_000), [one])
     full = store.statistics().bytes

@@ -25,7 +25,7 @@ from twigcast.broker.model import StoredMessage
 from twigcast.broker.store.open import open_store
 from twigcast.broker.store.postgresql import PostgresqlDatabase
 from twigcast.broker.store.sqlite import SqliteDatabase
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 REPOSITORY = Path(__file__).parents[3]
 KILLS = 5
@@ -60,7 +60,7 @@ class TestKills:
         assert committed > KILLS
 
     @staticmethod
-    def check(store: SqlStore, committed: int) -> None:
+    def check(store: Store, committed: int) -> None:
         last = store.last_seq()
         assert last >= committed
         messages = store.messages(1, limit=last + 1)
@@ -79,7 +79,7 @@ class TestKills:
         assert queue.acked <= last
 
 
-def fill_up(store: SqlStore, transactions: int = 10_000) -> int:
+def fill_up(store: Store, transactions: int = 10_000) -> int:
     """Publish until there is no room; how many messages were stored."""
     for _ in range(transactions):
         try:
@@ -89,7 +89,7 @@ def fill_up(store: SqlStore, transactions: int = 10_000) -> int:
     raise AssertionError("the disk did not become full")
 
 
-def check_recovers(store: SqlStore, make_room: Callable[[], object]) -> None:
+def check_recovers(store: Store, make_room: Callable[[], object]) -> None:
     """A full store refuses, keeps what it has, and goes on when there is room again."""
     (one,) = subscribe(store, "one")
     stored = fill_up(store)
@@ -179,7 +179,7 @@ class TestFullDisk:
 
 
 @pytest.fixture
-def own_store(postgresql_server: PostgresqlServer) -> Iterator[SqlStore]:
+def own_store(postgresql_server: PostgresqlServer) -> Iterator[Store]:
     """A store on PostgreSQL."""
     database = postgresql_server.new_database()
     store = open_store(postgresql_server.url(database))
@@ -193,7 +193,7 @@ class TestRestart:
 
     @pytest.mark.parametrize("mode", ["fast", "immediate"])
     def test_the_running_transaction_is_reported_and_the_next_works(
-        self, own_store: SqlStore, postgresql_server: PostgresqlServer, mode: str
+        self, own_store: Store, postgresql_server: PostgresqlServer, mode: str
     ) -> None:
         publish(own_store, 1)
 
@@ -210,13 +210,13 @@ class TestRestart:
         with pytest.raises(StoreInUse):
             open_store(f"{postgresql_server.url('')}{own_store.url.rsplit('/', 1)[1]}")
 
-    def test_readers_go_on_by_themselves(self, own_store: SqlStore, postgresql_server: PostgresqlServer) -> None:
+    def test_readers_go_on_by_themselves(self, own_store: Store, postgresql_server: PostgresqlServer) -> None:
         publish(own_store, 3)
         own_store.messages(1, limit=9)
         postgresql_server.restart("immediate")
         assert len(own_store.messages(1, limit=9)) == 3
 
-    def test_calls_wait_while_it_comes_back(self, own_store: SqlStore, postgresql_server: PostgresqlServer) -> None:
+    def test_calls_wait_while_it_comes_back(self, own_store: Store, postgresql_server: PostgresqlServer) -> None:
         publish(own_store, 1)
         postgresql_server.stop()
         starting = threading.Timer(0.5, postgresql_server.start)
@@ -228,7 +228,7 @@ class TestRestart:
             starting.join()
 
     def test_a_server_that_stays_away_is_told_and_its_return_found(
-        self, own_store: SqlStore, postgresql_server: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+        self, own_store: Store, postgresql_server: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("twigcast.broker.store.postgresql.RECONNECT_SECONDS", 0.2)
         postgresql_server.stop()
@@ -243,7 +243,7 @@ class TestRestart:
         assert [m.seq for m in publish(own_store, 1)] == [1]
 
     def test_a_broker_that_lost_its_session_to_another_does_not_write(
-        self, own_store: SqlStore, postgresql_server: PostgresqlServer
+        self, own_store: Store, postgresql_server: PostgresqlServer
     ) -> None:
         publish(own_store, 1)
         database = own_store.url.rsplit("/", 1)[1]
@@ -259,7 +259,7 @@ class TestRestart:
         # The other one has gone: this one may go on.
         assert [m.seq for m in publish(own_store, 1)] == [3]
 
-    def test_an_old_session_of_its_own_is_ended(self, own_store: SqlStore) -> None:
+    def test_an_old_session_of_its_own_is_ended(self, own_store: Store) -> None:
         """The network went away without the server noticing: the lock is held by what was this broker's session."""
         database = own_store.database
         assert isinstance(database, PostgresqlDatabase)

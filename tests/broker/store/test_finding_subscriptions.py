@@ -8,20 +8,20 @@ import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.model import NewSubscription, SubscriptionState
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
-def _add(store: SqlStore, queries: dict[str, str], tenant_id: int = 1) -> None:
+def _add(store: Store, queries: dict[str, str], tenant_id: int = 1) -> None:
     with store.transaction() as transaction:
         added = transaction.add_subscriptions([NewSubscription(tenant_id, k, q) for k, q in queries.items()], at=1.0)
     assert not [one for one in added if isinstance(one, Exception)]
 
 
-def _keys(store: SqlStore, text: str, **more: object) -> list[str]:
+def _keys(store: Store, text: str, **more: object) -> list[str]:
     return [s.key for s in store.subscriptions(1, limit=100, containing=text, **more)]  # type: ignore[arg-type]
 
 
-def test_text_is_found_in_keys_and_queries(store: SqlStore) -> None:
+def test_text_is_found_in_keys_and_queries(store: Store) -> None:
     _add(store, {"Flood-desk": "//info", "b": "/feed[title = 'flood']", "c": "//x", "d 100%": "//y", "e_f": "//a_b"})
     assert _keys(store, "FLOOD") == ["Flood-desk", "b"]
     assert _keys(store, "flood", after_key="Flood-desk") == ["b"]
@@ -31,7 +31,7 @@ def test_text_is_found_in_keys_and_queries(store: SqlStore) -> None:
     assert _keys(store, "' OR 1=1 --") == []
 
 
-def test_search_agrees_with_python(store: SqlStore) -> None:
+def test_search_agrees_with_python(store: Store) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     generator = random.Random(seed)
@@ -46,7 +46,7 @@ def test_search_agrees_with_python(store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize("state", list(SubscriptionState))
-def test_subscriptions_of_a_state_are_listed_and_counted(store: SqlStore, state: SubscriptionState) -> None:
+def test_subscriptions_of_a_state_are_listed_and_counted(store: Store, state: SubscriptionState) -> None:
     result = subscribe(store, "a", "b", "c", "d")
     with store.transaction() as transaction:
         transaction.set_subscription_state(result[1].id, SubscriptionState.SUSPENDED, "too slow")
@@ -58,7 +58,7 @@ def test_subscriptions_of_a_state_are_listed_and_counted(store: SqlStore, state:
     assert store.subscription_count(2, state) == 0
 
 
-def test_a_message_knows_the_keys_that_took_it(store: SqlStore) -> None:
+def test_a_message_knows_the_keys_that_took_it(store: Store) -> None:
     result = subscribe(store, "b", "a", "c")
     first, second = publish(store, 2)
     deliver(store, [first], result[:2])

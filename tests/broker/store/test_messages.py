@@ -9,10 +9,10 @@ import pytest
 
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.model import DeliveryId, QueuedDelivery, StoredMessage, Submission
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 
-def test_a_message_comes_back_as_it_was(store: SqlStore) -> None:
+def test_a_message_comes_back_as_it_was(store: Store) -> None:
     body = "<a>\u00e9\u0000</a>".encode() + bytes(range(256))
     message = StoredMessage(1, 1, "feed \u2603", "id \u2603", 12.5, body, 7)
     with store.transaction() as transaction:
@@ -25,7 +25,7 @@ def test_a_message_comes_back_as_it_was(store: SqlStore) -> None:
         assert (result.received, bytes(result.xml), result.matches) == (12.5, body, 7)
 
 
-def test_summaries_say_all_but_the_body(store: SqlStore) -> None:
+def test_summaries_say_all_but_the_body(store: Store) -> None:
     publish(store, 5, received=7.0, xml=b"<a>12345</a>", matches=3)
     results = store.message_summaries(1, limit=2)
     assert [one.seq for one in results] == [5, 4]
@@ -36,7 +36,7 @@ def test_summaries_say_all_but_the_body(store: SqlStore) -> None:
     assert store.message_summaries(2, limit=9) == []
 
 
-def test_sequence_numbers_go_on_after_the_newest_has_gone(store: SqlStore) -> None:
+def test_sequence_numbers_go_on_after_the_newest_has_gone(store: Store) -> None:
     publish(store, 3, received=1.0)
     with store.transaction() as transaction:
         assert transaction.expire(before=2.0, bytes_max=None, limit=10, at=3.0) == 3
@@ -45,13 +45,13 @@ def test_sequence_numbers_go_on_after_the_newest_has_gone(store: SqlStore) -> No
     assert publish(store, 1)[0].seq == 4
 
 
-def test_a_wrong_sequence_number_is_refused(store: SqlStore) -> None:
+def test_a_wrong_sequence_number_is_refused(store: Store) -> None:
     publish(store, 2)
     with store.transaction() as transaction, pytest.raises(ValueError, match="go on from 3"):
         transaction.add_messages([StoredMessage(2, 1, "s", "again", 0.0, b"<a/>")])
 
 
-def test_nothing_stays_of_a_transaction_that_failed(store: SqlStore) -> None:
+def test_nothing_stays_of_a_transaction_that_failed(store: Store) -> None:
     publish(store, 1)
 
     def fail() -> None:
@@ -68,7 +68,7 @@ def test_nothing_stays_of_a_transaction_that_failed(store: SqlStore) -> None:
     assert publish(store, 1)[0].seq == 2
 
 
-def test_another_tenant_sees_nothing(store: SqlStore) -> None:
+def test_another_tenant_sees_nothing(store: Store) -> None:
     publish(store, 2)
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
@@ -78,7 +78,7 @@ def test_another_tenant_sees_nothing(store: SqlStore) -> None:
     assert store.first_seq_since(other, 0.0) is None
 
 
-def test_known_messages_are_found_by_tenant_source_and_id(store: SqlStore) -> None:
+def test_known_messages_are_found_by_tenant_source_and_id(store: Store) -> None:
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
         transaction.add_messages(
@@ -101,7 +101,7 @@ def test_known_messages_are_found_by_tenant_source_and_id(store: SqlStore) -> No
     assert (existing[1, "s", "a"].seq, existing[1, "s", "a"].matches, existing[1, "s", "a"].xml) == (1, 3, b"")
 
 
-def test_pages_of_messages(store: SqlStore) -> None:
+def test_pages_of_messages(store: Store) -> None:
     publish(store, 10)
     assert [m.seq for m in store.messages(1, after=3, limit=2)] == [4, 5]
     assert [m.seq for m in store.messages(1, after=3, up_to=5, limit=9)] == [4, 5]
@@ -111,7 +111,7 @@ def test_pages_of_messages(store: SqlStore) -> None:
     assert store.message(1, 1 << 70) is None
 
 
-def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
+def test_lists_are_read_in_both_directions(store: Store) -> None:
     publish(store, 5)
     (one,) = subscribe(store, "one")
     with store.transaction() as transaction:
@@ -133,7 +133,7 @@ def test_lists_are_read_in_both_directions(store: SqlStore) -> None:
     assert [s.key for s in store.subscriptions(1, before_key="d", limit=2)] == ["c", "b"]
 
 
-def test_a_page_can_be_bounded_by_its_bytes(store: SqlStore) -> None:
+def test_a_page_can_be_bounded_by_its_bytes(store: Store) -> None:
     publish(store, 10, xml=b"x" * 1_000)
 
     def seqs(bytes_max: int, **more: Any) -> list[int]:
@@ -147,7 +147,7 @@ def test_a_page_can_be_bounded_by_its_bytes(store: SqlStore) -> None:
     assert seqs(10, after=10) == []
 
 
-def test_replay_by_time_leaves_nothing_out_after_a_clock_step(store: SqlStore) -> None:
+def test_replay_by_time_leaves_nothing_out_after_a_clock_step(store: Store) -> None:
     for received in (100.0, 101.0, 50.0, 51.0, 102.0):
         publish(store, 1, received=received)
     assert store.first_seq_since(1, 101.0) == 2
@@ -156,7 +156,7 @@ def test_replay_by_time_leaves_nothing_out_after_a_clock_step(store: SqlStore) -
     assert store.first_seq_since(1, 103.0) is None
 
 
-def test_rejected_messages_are_kept_whole_until_removed(store: SqlStore) -> None:
+def test_rejected_messages_are_kept_whole_until_removed(store: Store) -> None:
     with store.transaction() as transaction:
         ids = [
             transaction.add_rejected(
@@ -176,7 +176,7 @@ def test_rejected_messages_are_kept_whole_until_removed(store: SqlStore) -> None
     assert [r.id for r in store.rejected(1, limit=9)] == [ids[1]]
 
 
-def test_what_is_pending_does_not_expire_silently(store: SqlStore) -> None:
+def test_what_is_pending_does_not_expire_silently(store: Store) -> None:
     one, two = subscribe(store, "one", "two")
     for n in range(4):
         (message,) = publish(store, 1, received=float(n), matches=2)
@@ -193,7 +193,7 @@ def test_what_is_pending_does_not_expire_silently(store: SqlStore) -> None:
     assert [d.id.seq for d in store.recent_deliveries(one.id, 9)] == [4]
 
 
-def test_retention_by_size_lets_the_oldest_go_whether_accepted_or_rejected(store: SqlStore) -> None:
+def test_retention_by_size_lets_the_oldest_go_whether_accepted_or_rejected(store: Store) -> None:
     (one,) = subscribe(store, "one")
     for n in range(5):
         (message,) = publish(store, 1, received=float(n), xml=b"x" * 100)

@@ -18,9 +18,9 @@ from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import Conflict, Invalid, NotFound, StoreDamaged, StoreInUse, StoreUnavailable
 from twigcast.broker.store import postgresql, postgresql_tools, schema, sqlite
 from twigcast.broker.store.database import DatabaseSession
-from twigcast.broker.store.interface import Statistics
 from twigcast.broker.store.open import open_store, restore_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.records import Statistics
+from twigcast.broker.store.store import Store
 from twigcast.errors import OutputError
 
 HOLDS_THE_STORE = """
@@ -33,13 +33,13 @@ store.close()
 """
 
 
-def counts(store: SqlStore) -> tuple[int, ...]:
+def counts(store: Store) -> tuple[int, ...]:
     """What a store holds."""
     s: Statistics = store.statistics()
     return (s.messages, s.rejected, s.subscriptions, s.lanes, s.pending, s.dead_letters, store.last_seq())
 
 
-def fill(store: SqlStore) -> tuple[int, ...]:
+def fill(store: Store) -> tuple[int, ...]:
     """Put something in; the counts."""
     (one,) = subscribe(store, f"key{store.last_seq()}")
     deliver(store, publish(store, 5), [one])
@@ -81,7 +81,7 @@ class TestLock:
             store.close()
             store.close()
 
-    def test_an_operator_works_beside_the_broker(self, store: SqlStore, store_address: str) -> None:
+    def test_an_operator_works_beside_the_broker(self, store: Store, store_address: str) -> None:
         beside = open_store(store_address, exclusive=False)
         with beside.transaction() as transaction:
             beside_tenant = transaction.add_tenant("beside", {})
@@ -99,7 +99,7 @@ class TestLock:
         beside.close()
         broker.close()
 
-    def test_a_closed_store_says_so(self, store: SqlStore) -> None:
+    def test_a_closed_store_says_so(self, store: Store) -> None:
         store.tenants()
         store.close()
         with pytest.raises(StoreUnavailable):
@@ -248,7 +248,7 @@ class TestBackup:
     """Copies while the broker works, and putting them back."""
 
     def test_a_backup_made_while_writing_goes_on_is_one_moment(
-        self, store: SqlStore, store_address: str, tmp_path: Path, request: pytest.FixtureRequest
+        self, store: Store, store_address: str, tmp_path: Path, request: pytest.FixtureRequest
     ) -> None:
         (one,) = subscribe(store, "one")
         deliver(store, publish(store, 300, xml=b"x" * 10_000), [one])
@@ -278,7 +278,7 @@ class TestBackup:
             assert held.messages - held.pending in (0, 3)
             restored.close()
 
-    def test_it_comes_back_whole(self, store_address: str, open_again: Callable[[], SqlStore], tmp_path: Path) -> None:
+    def test_it_comes_back_whole(self, store_address: str, open_again: Callable[[], Store], tmp_path: Path) -> None:
         store = open_again()
         before, secret = fill(store), store.secret()
         store.backup(tmp_path / "backup")
@@ -303,7 +303,7 @@ class TestBackup:
         assert counts(restored) == before
         restored.close()
 
-    def test_not_beside_a_broker(self, store: SqlStore, store_address: str, tmp_path: Path) -> None:
+    def test_not_beside_a_broker(self, store: Store, store_address: str, tmp_path: Path) -> None:
         store.backup(tmp_path / "backup")
         with pytest.raises(StoreInUse):
             restore_store(store_address, tmp_path / "backup", overwrite=True)
@@ -321,7 +321,7 @@ class TestBackup:
         assert counts(store) == before
         store.close()
 
-    def test_a_backup_that_cannot_be_written_is_told(self, store: SqlStore, tmp_path: Path) -> None:
+    def test_a_backup_that_cannot_be_written_is_told(self, store: Store, tmp_path: Path) -> None:
         with pytest.raises(OutputError):
             store.backup(tmp_path / "missing" / "backup")
         fill(store)

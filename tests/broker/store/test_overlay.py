@@ -10,12 +10,12 @@ import pytest
 from tests.broker.store.filling import publish
 from twigcast.broker.errors import Conflict
 from twigcast.broker.model import StoredMessage
-from twigcast.broker.store.interface import Origin
 from twigcast.broker.store.open import open_store, restore_store
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.records import Origin
+from twigcast.broker.store.store import Store
 
 
-def test_a_broker_is_the_same_after_each_start(open_again: Callable[[], SqlStore]) -> None:
+def test_a_broker_is_the_same_after_each_start(open_again: Callable[[], Store]) -> None:
     store = open_again()
     assert store.overlay_identity() is None
     with store.transaction() as transaction:
@@ -32,7 +32,7 @@ def test_a_broker_is_the_same_after_each_start(open_again: Callable[[], SqlStore
         transaction.start_overlay("south", 2_000)
 
 
-def test_horizons_and_names_of_others(store: SqlStore) -> None:
+def test_horizons_and_names_of_others(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.name_roots({7: "south"})
         transaction.set_horizons({1 << 61: 12}, at=5.0)
@@ -48,7 +48,7 @@ def test_horizons_and_names_of_others(store: SqlStore) -> None:
     }
 
 
-def test_own_messages_are_those_without_an_origin(store: SqlStore) -> None:
+def test_own_messages_are_those_without_an_origin(store: Store) -> None:
     publish(store, 10, xml=b"<abcd/>")
     with store.transaction() as transaction:
         transaction.add_origins([(2, Origin(9, 40, (9, 8))), (5, Origin(9, 41, (9,)))])
@@ -72,7 +72,7 @@ def test_own_messages_are_those_without_an_origin(store: SqlStore) -> None:
     assert store.overlay_origin(5) == Origin(9, 41, (9,))
 
 
-def test_what_others_may_ask_for_is_kept_and_what_went_is_known(store: SqlStore) -> None:
+def test_what_others_may_ask_for_is_kept_and_what_went_is_known(store: Store) -> None:
     publish(store, 10, received=1.0)
     with store.transaction() as transaction:
         transaction.add_origins([(2, Origin(9, 40, ()))])
@@ -86,7 +86,7 @@ def test_what_others_may_ask_for_is_kept_and_what_went_is_known(store: SqlStore)
     assert store.forgotten() == 9
 
 
-def test_a_restored_store_is_another_broker(store: SqlStore, store_address: str, tmp_path: Path) -> None:
+def test_a_restored_store_is_another_broker(store: Store, store_address: str, tmp_path: Path) -> None:
     """What comes after the backup is known to the others; the restored broker gives the same numbers again."""
     with store.transaction() as transaction:
         first = transaction.start_overlay("north", 1)
@@ -105,7 +105,7 @@ def test_a_restored_store_is_another_broker(store: SqlStore, store_address: str,
         again.close()
 
 
-def test_records_are_kept_replaced_and_removed_by_kind(store: SqlStore) -> None:
+def test_records_are_kept_replaced_and_removed_by_kind(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.set_overlay_records("log", {"002": b"b", "001": b"a"})
         transaction.set_overlay_records("source", {"001": b"another kind"})
@@ -116,7 +116,7 @@ def test_records_are_kept_replaced_and_removed_by_kind(store: SqlStore) -> None:
     assert store.overlay_records("none") == {}
 
 
-def test_a_restored_store_has_forgotten_what_it_promised(store: SqlStore) -> None:
+def test_a_restored_store_has_forgotten_what_it_promised(store: Store) -> None:
     with store.transaction() as transaction:
         transaction.start_overlay("north", 1)
         transaction.set_overlay_records("registry", {"vote": b"[3, 7]"})

@@ -10,16 +10,16 @@ import pytest
 from tests.broker.store.filling import deliver, publish, subscribe
 from twigcast.broker.model import DeliveryId, NewDelivery, StoredSubscription
 from twigcast.broker.store import queues
-from twigcast.broker.store.interface import QueuePosition
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.records import QueuePosition
+from twigcast.broker.store.store import Store
 
 
-def ids(store: SqlStore, queue_id: int, limit: int = 1_000) -> list[DeliveryId]:
+def ids(store: Store, queue_id: int, limit: int = 1_000) -> list[DeliveryId]:
     """What a lane has pending."""
     return [d.id for d in store.pending(queue_id, limit=limit, bytes_max=1 << 30)]
 
 
-def test_deliveries_of_one_message_share_it(store: SqlStore) -> None:
+def test_deliveries_of_one_message_share_it(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     messages = publish(store, 2, xml=b"<a>text</a>", matches=2)
     deliver(store, messages[:1], [one, two])
@@ -31,7 +31,7 @@ def test_deliveries_of_one_message_share_it(store: SqlStore) -> None:
     assert (first.message.message_id, first.message.matches, first.redelivered) == ("m1", 2, False)
 
 
-def test_equal_results_of_a_message_are_stored_once(store: SqlStore) -> None:
+def test_equal_results_of_a_message_are_stored_once(store: Store) -> None:
     subscriptions = subscribe(store, *(f"k{n}" for n in range(40)))
     messages = publish(store, 2, received=1.0, matches=40)
     large, own, small = b"<r>" + b"x" * 100_000 + b"</r>", b"<own>" + b"y" * 100 + b"</own>", b"<s/>"
@@ -61,7 +61,7 @@ def test_equal_results_of_a_message_are_stored_once(store: SqlStore) -> None:
     assert store.statistics(1).bytes == 0
 
 
-def test_storing_a_delivery_again_changes_nothing(store: SqlStore) -> None:
+def test_storing_a_delivery_again_changes_nothing(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     messages = publish(store, 2)
     deliver(store, messages, [one])
@@ -72,7 +72,7 @@ def test_storing_a_delivery_again_changes_nothing(store: SqlStore) -> None:
     assert [d.payload for d in store.pending(one.queue_id, limit=9, bytes_max=999)] == [None, b"other", b"other"]
 
 
-def test_acknowledging_in_order_only_moves_the_mark(store: SqlStore) -> None:
+def test_acknowledging_in_order_only_moves_the_mark(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     deliver(store, publish(store, 3), [one, two])
 
@@ -93,7 +93,7 @@ def test_acknowledging_in_order_only_moves_the_mark(store: SqlStore) -> None:
     assert ids(store, one.queue_id) == []
 
 
-def test_the_mark_passes_over_what_was_acknowledged_before(store: SqlStore) -> None:
+def test_the_mark_passes_over_what_was_acknowledged_before(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 6), [one])
     for some in ([2, 3], [5], [1]):
@@ -106,7 +106,7 @@ def test_the_mark_passes_over_what_was_acknowledged_before(store: SqlStore) -> N
     assert store.pending_count(one.queue_id) == 2
 
 
-def test_a_mark_is_never_moved_back_nor_past_what_there_is(store: SqlStore) -> None:
+def test_a_mark_is_never_moved_back_nor_past_what_there_is(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 3), [one])
     for seq, acked in ((2, 2), (1, 2), (10**30, 3)):
@@ -119,7 +119,7 @@ def test_a_mark_is_never_moved_back_nor_past_what_there_is(store: SqlStore) -> N
     assert ids(store, one.queue_id) == [(4, one.id)]
 
 
-def test_marks_and_single_acknowledgements_in_one_transaction(store: SqlStore) -> None:
+def test_marks_and_single_acknowledgements_in_one_transaction(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 6, received=1.0), [one])
     with store.transaction() as transaction:
@@ -134,7 +134,7 @@ def test_marks_and_single_acknowledgements_in_one_transaction(store: SqlStore) -
     assert store.errors(one.id, 9) == []
 
 
-def test_a_mark_of_a_transaction_that_failed_is_not_moved(store: SqlStore) -> None:
+def test_a_mark_of_a_transaction_that_failed_is_not_moved(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 2), [one])
 
@@ -149,7 +149,7 @@ def test_a_mark_of_a_transaction_that_failed_is_not_moved(store: SqlStore) -> No
     assert ids(store, one.queue_id) == [(1, one.id), (2, one.id)]
 
 
-def test_acknowledging_everything_before_the_next_is_stored_loses_nothing(store: SqlStore) -> None:
+def test_acknowledging_everything_before_the_next_is_stored_loses_nothing(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 1), [one])
     publish(store, 3)
@@ -159,7 +159,7 @@ def test_acknowledging_everything_before_the_next_is_stored_loses_nothing(store:
     assert ids(store, one.queue_id) == [(2, one.id)]
 
 
-def test_pages_go_on_after_a_position(store: SqlStore) -> None:
+def test_pages_go_on_after_a_position(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     deliver(store, publish(store, 3), [one, two])
     everything = ids(store, one.queue_id)
@@ -178,7 +178,7 @@ def test_pages_go_on_after_a_position(store: SqlStore) -> None:
     assert [d.id for d in skipping] == [(seq, two.id) for seq in (1, 2, 3)]
 
 
-def test_a_page_stays_within_its_bytes_but_is_never_empty(store: SqlStore) -> None:
+def test_a_page_stays_within_its_bytes_but_is_never_empty(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     messages = publish(store, 3, xml=b"x" * 100)
     deliver(store, messages, [one])
@@ -191,7 +191,7 @@ def test_a_page_stays_within_its_bytes_but_is_never_empty(store: SqlStore) -> No
     assert [count(n) for n in (0, 100, 109, 110, 209, 210, 219, 220, 330)] == [1, 1, 1, 2, 2, 3, 3, 4, 6]
 
 
-def test_a_shared_lane_is_read_in_order_of_messages(store: SqlStore) -> None:
+def test_a_shared_lane_is_read_in_order_of_messages(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     messages = publish(store, 4)
     for subscription, message in itertools.product((two, one), reversed(messages)):
@@ -199,7 +199,7 @@ def test_a_shared_lane_is_read_in_order_of_messages(store: SqlStore) -> None:
     assert ids(store, one.queue_id) == sorted(itertools.product((1, 2, 3, 4), (one.id, two.id)))
 
 
-def test_recent_deliveries_show_acknowledged_ones_too(store: SqlStore) -> None:
+def test_recent_deliveries_show_acknowledged_ones_too(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     deliver(store, publish(store, 5), [one, two])
     with store.transaction() as transaction:
@@ -209,7 +209,7 @@ def test_recent_deliveries_show_acknowledged_ones_too(store: SqlStore) -> None:
     assert store.recent_deliveries(99, 3) == []
 
 
-def test_lanes_with_something_pending(store: SqlStore) -> None:
+def test_lanes_with_something_pending(store: Store) -> None:
     subscriptions = subscribe(store, *(f"s{n}" for n in range(20)))
     deliver(store, publish(store, 2), subscriptions[::2])
     with store.transaction() as transaction:
@@ -221,7 +221,7 @@ def test_lanes_with_something_pending(store: SqlStore) -> None:
 
 
 @pytest.mark.slow
-def test_a_message_for_a_hundred_thousand_subscriptions(store: SqlStore) -> None:
+def test_a_message_for_a_hundred_thousand_subscriptions(store: Store) -> None:
     count = 100_000
     subscriptions = subscribe(store, *(f"s{n}" for n in range(count)))
     (message,) = publish(store, 1, matches=count, received=1.0)
@@ -237,7 +237,7 @@ def test_a_message_for_a_hundred_thousand_subscriptions(store: SqlStore) -> None
 class TestReplay:
     """A subscription that begins in the past."""
 
-    def test_what_came_after_the_past_waits_for_it(self, store: SqlStore) -> None:
+    def test_what_came_after_the_past_waits_for_it(self, store: Store) -> None:
         publish(store, 4)
         (one,) = subscribe(store, "one", replay_from=2)
         assert (one.replay_next, one.replay_end) == (2, 4)
@@ -260,14 +260,14 @@ class TestReplay:
         assert result is not None
         assert (result.replay_next, result.replay_end) == (None, 4)
 
-    def test_a_replay_of_nothing_is_done(self, store: SqlStore) -> None:
+    def test_a_replay_of_nothing_is_done(self, store: Store) -> None:
         publish(store, 2)
         (one,) = subscribe(store, "one", replay_from=3)
         assert (one.replay_next, one.replay_end) == (None, 2)
         deliver(store, publish(store, 1), [one])
         assert ids(store, one.queue_id) == [(3, one.id)]
 
-    def test_deleting_one_that_replays_frees_a_lane_that_others_have_joined(self, store: SqlStore) -> None:
+    def test_deleting_one_that_replays_frees_a_lane_that_others_have_joined(self, store: Store) -> None:
         publish(store, 2)
         (one,) = subscribe(store, "one", subscriber="desk", replay_from=1)
         (two,) = subscribe(store, "two", subscriber="desk")
@@ -287,13 +287,13 @@ class TestSetAside:
         monkeypatch.setattr(queues, "SET_ASIDE_ACKNOWLEDGED", 20)
 
     @staticmethod
-    def mark(store: SqlStore) -> int:
+    def mark(store: Store) -> int:
         queue = store.queue(1, "desk")
         assert queue is not None
         return queue.acked
 
     @staticmethod
-    def with_one_set_aside(store: SqlStore) -> list[StoredSubscription]:
+    def with_one_set_aside(store: Store) -> list[StoredSubscription]:
         """Two subscriptions that share a lane; the first has the first message set aside, the other has nothing."""
         stuck, one = subscribe(store, "stuck", "one", subscriber="desk")
         messages = publish(store, 60, received=1.0)
@@ -305,9 +305,7 @@ class TestSetAside:
         assert store.rows("SELECT seq, subscription_id FROM set_aside") == [(1, stuck.id)]
         return [stuck, one]
 
-    def test_the_mark_passes_a_delivery_that_nobody_takes(
-        self, store: SqlStore, open_again: Callable[[], SqlStore]
-    ) -> None:
+    def test_the_mark_passes_a_delivery_that_nobody_takes(self, store: Store, open_again: Callable[[], Store]) -> None:
         stuck, one = self.with_one_set_aside(store)
         assert self.mark(store) > 40
         store.close()
@@ -319,20 +317,20 @@ class TestSetAside:
             transaction.acknowledge(one.queue_id, [DeliveryId(1, stuck.id)])
         assert (ids(store, one.queue_id), store.rows("SELECT * FROM set_aside")) == ([], [])
 
-    def test_all_up_to_a_message_means_these_too(self, store: SqlStore) -> None:
+    def test_all_up_to_a_message_means_these_too(self, store: Store) -> None:
         _, one = self.with_one_set_aside(store)
         with store.transaction() as transaction:
             transaction.acknowledge_up_to(one.queue_id, 1)
         assert (ids(store, one.queue_id), store.rows("SELECT * FROM set_aside")) == ([], [])
 
-    def test_it_goes_with_its_subscription(self, store: SqlStore) -> None:
+    def test_it_goes_with_its_subscription(self, store: Store) -> None:
         stuck, one = self.with_one_set_aside(store)
         with store.transaction() as transaction:
             transaction.delete_subscription(stuck.id)
         assert (ids(store, one.queue_id), store.pending_count(one.queue_id)) == ([], 0)
         assert store.rows("SELECT * FROM set_aside") == []
 
-    def test_it_expires_as_everything_else(self, store: SqlStore) -> None:
+    def test_it_expires_as_everything_else(self, store: Store) -> None:
         stuck, one = self.with_one_set_aside(store)
         with store.transaction() as transaction:
             transaction.expire(before=2.0, bytes_max=None, limit=99, at=3.0)

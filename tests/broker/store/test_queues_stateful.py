@@ -31,8 +31,8 @@ from tests.services.postgresql import PostgresqlServer
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import DeliveryId, NewDelivery, NewSubscription, StoredMessage, StoredSubscription
 from twigcast.broker.store import queues
-from twigcast.broker.store.interface import QueuePosition
 from twigcast.broker.store.open import open_store
+from twigcast.broker.store.records import QueuePosition
 
 SUBSCRIBERS = ("x", "y")
 

@@ -18,24 +18,25 @@ from twigcast.broker.model import (
     SubscriptionState,
 )
 from twigcast.broker.store import subscriptions as subscriptions_module
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 
 WEBHOOK = DeliverySettings("webhook", "https://example.org/hook", "s3cret")
 WEBSUB = DeliverySettings("websub", "https://example.org/cb", "s", 99.5, "https://hub/topic", "//a[b='ü']")
+OTHER = DeliverySettings("other", options={"exchange": "ü", "durable": True})
 
 
-def add(store: SqlStore, *new: NewSubscription) -> list[StoredSubscription | Exception]:
+def add(store: Store, *new: NewSubscription) -> list[StoredSubscription | Exception]:
     with store.transaction() as transaction:
         return transaction.add_subscriptions(new, at=7.0)
 
 
-def found(store: SqlStore, key: str) -> StoredSubscription:
+def found(store: Store, key: str) -> StoredSubscription:
     subscription = store.subscription(1, key)
     assert subscription is not None
     return subscription
 
 
-def test_many_are_found_by_key_and_given_other_queries(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_are_found_by_key_and_given_other_queries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions_module, "AMONG_MAX", 2)
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
@@ -58,15 +59,16 @@ def test_many_are_found_by_key_and_given_other_queries(store: SqlStore, monkeypa
     assert untouched.query == "//o"
 
 
-def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
+def test_a_subscription_comes_back_as_it_was(store: Store) -> None:
     new = [
         NewSubscription(1, "pull ☃", "//a[. = '☃']", {"": "urn:d", "p": "urn:ü"}, "legacy"),
         NewSubscription(1, "hook", "//b", delivery=WEBHOOK),
         NewSubscription(1, "sub", "//c", delivery=WEBSUB),
         NewSubscription(1, "shared", "//d", subscriber="desk"),
+        NewSubscription(1, "queued", "//e", delivery=OTHER),
     ]
     added = [one for one in add(store, *new) if isinstance(one, StoredSubscription)]
-    assert [one.id for one in added] == [1, 2, 3, 4]
+    assert [one.id for one in added] == [1, 2, 3, 4, 5]
     for requested, one in zip(new, added, strict=True):
         assert (one.key, one.query, one.namespaces, one.dialect, one.delivery, one.created, one.state) == (
             requested.key,
@@ -80,12 +82,12 @@ def test_a_subscription_comes_back_as_it_was(store: SqlStore) -> None:
         assert one.subscriber == (requested.subscriber or requested.key)
         assert found(store, one.key) == one
     assert list(store.all_subscriptions()) == added
-    assert list(store.all_subscriptions(pushed_only=True)) == added[1:3]
-    assert store.subscription_count(1) == 4
+    assert list(store.all_subscriptions(pushed_only=True)) == [*added[1:3], added[4]]
+    assert store.subscription_count(1) == 5
     assert store.subscription(2, "hook") is None
 
 
-def test_keys_are_taken_within_one_request_too(store: SqlStore) -> None:
+def test_keys_are_taken_within_one_request_too(store: Store) -> None:
     first, second, third = add(
         store, NewSubscription(1, "a", "//a"), NewSubscription(1, "a", "//b"), NewSubscription(1, "b", "//b")
     )
@@ -97,7 +99,7 @@ def test_keys_are_taken_within_one_request_too(store: SqlStore) -> None:
     assert [s.query for s in store.subscriptions(1, limit=9)] == ["//a", "//b"]
 
 
-def test_another_tenant_has_keys_and_subscribers_of_its_own(store: SqlStore) -> None:
+def test_another_tenant_has_keys_and_subscribers_of_its_own(store: Store) -> None:
     with store.transaction() as transaction:
         other = transaction.add_tenant("other", {}).id
     one, two = add(store, NewSubscription(1, "a", "//a"), NewSubscription(other, "a", "//a"))
@@ -117,7 +119,7 @@ def test_another_tenant_has_keys_and_subscribers_of_its_own(store: SqlStore) -> 
     ],
 )
 def test_only_pulled_deliveries_share_a_subscriber(
-    store: SqlStore, first: DeliverySettings, second: DeliverySettings, shared: bool
+    store: Store, first: DeliverySettings, second: DeliverySettings, shared: bool
 ) -> None:
     one, two = add(
         store,
@@ -130,7 +132,7 @@ def test_only_pulled_deliveries_share_a_subscriber(
         assert two.queue_id == one.queue_id
 
 
-def test_replay_needs_a_new_subscriber(store: SqlStore) -> None:
+def test_replay_needs_a_new_subscriber(store: Store) -> None:
     publish(store, 2)
     _, refused = add(
         store,
@@ -140,7 +142,7 @@ def test_replay_needs_a_new_subscriber(store: SqlStore) -> None:
     assert isinstance(refused, Conflict)
 
 
-def test_pages_of_subscriptions_are_in_order_of_code_points(store: SqlStore) -> None:
+def test_pages_of_subscriptions_are_in_order_of_code_points(store: Store) -> None:
     keys = ["b", "B", "a-1", "a1", "ä", "a", "10", "9", "☃"]
     subscribe(store, *keys)
     subscribe(store, "z", "y", subscriber="desk")
@@ -151,13 +153,13 @@ def test_pages_of_subscriptions_are_in_order_of_code_points(store: SqlStore) -> 
     assert store.subscriptions(1, limit=9, subscriber="nobody") == []
 
 
-def test_all_subscriptions_come_in_pages(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_subscriptions_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions_module, "PAGE", 3)
     subscriptions = subscribe(store, *(f"s{n}" for n in range(10)))
     assert list(store.all_subscriptions()) == subscriptions
 
 
-def test_replacing_keeps_id_lane_and_what_is_pending(store: SqlStore) -> None:
+def test_replacing_keeps_id_lane_and_what_is_pending(store: Store) -> None:
     (one,) = subscribe(store, "one")
     deliver(store, publish(store, 1), [one])
     with store.transaction() as transaction:
@@ -171,28 +173,25 @@ def test_replacing_keeps_id_lane_and_what_is_pending(store: SqlStore) -> None:
     assert isinstance(refused, Conflict)
 
 
-def test_a_shared_subscriber_cannot_become_a_webhook(store: SqlStore) -> None:
+def test_a_shared_subscriber_cannot_become_a_webhook(store: Store) -> None:
     one, _ = subscribe(store, "one", "two", subscriber="desk")
     with store.transaction() as transaction, pytest.raises(Conflict, match="shared"):
         transaction.replace_subscription(one.id, query="//z", namespaces={}, dialect="xpath", delivery=WEBHOOK)
     assert found(store, "one") == one
 
 
-def test_state_and_lease(store: SqlStore) -> None:
+def test_state_and_reason(store: Store) -> None:
     subscribe(store, "one")
     with store.transaction() as transaction:
         transaction.set_subscription_state(1, SubscriptionState.SUSPENDED, "its host is gone")
-        transaction.set_lease(1, 123.5)
     one = found(store, "one")
-    assert (one.state, one.reason, one.delivery.expires) == (SubscriptionState.SUSPENDED, "its host is gone", 123.5)
+    assert (one.state, one.reason) == (SubscriptionState.SUSPENDED, "its host is gone")
 
 
-def test_what_is_not_there_cannot_be_changed(store: SqlStore) -> None:
+def test_what_is_not_there_cannot_be_changed(store: Store) -> None:
     with store.transaction() as transaction:
         with pytest.raises(NotFound):
             transaction.set_subscription_state(9, SubscriptionState.PAUSED, None)
-        with pytest.raises(NotFound):
-            transaction.set_lease(9, None)
         with pytest.raises(NotFound):
             transaction.set_replay(9, None)
         with pytest.raises(NotFound):
@@ -203,7 +202,7 @@ def test_what_is_not_there_cannot_be_changed(store: SqlStore) -> None:
             )
 
 
-def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(store: SqlStore) -> None:
+def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(store: Store) -> None:
     one, two = subscribe(store, "one", "two", subscriber="desk")
     messages = publish(store, 3)
     deliver(store, messages, [one, two])
@@ -225,7 +224,7 @@ def test_a_deleted_subscription_leaves_nothing_and_its_id_is_never_used_again(st
 
 
 def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions_module, "REMOVED_AT_ONCE", 5)
     one, two = subscribe(store, "one", "two", subscriber="desk")
@@ -246,7 +245,7 @@ def test_a_large_subscription_is_gone_at_once_and_removed_in_steps(
     assert store.rows("SELECT * FROM leftovers") == []
 
 
-def test_errors_are_kept_newest_first_and_bounded(store: SqlStore) -> None:
+def test_errors_are_kept_newest_first_and_bounded(store: Store) -> None:
     one, two = subscribe(store, "one", "two")
     count = subscriptions_module.ERRORS_KEPT + 7
     with store.transaction() as transaction:
@@ -259,7 +258,7 @@ def test_errors_are_kept_newest_first_and_bounded(store: SqlStore) -> None:
     assert store.errors(two.id, 5) == [ErrorRecord(two.id, 1.0, "other")]
 
 
-def test_half_a_character_is_refused_and_nothing_breaks(store: SqlStore) -> None:
+def test_half_a_character_is_refused_and_nothing_breaks(store: Store) -> None:
     with pytest.raises(Invalid):
         store.subscription(1, "\ud800")
     with pytest.raises(Invalid):
@@ -272,7 +271,7 @@ class TestDeadLetters:
     """Deliveries that were given up."""
 
     @staticmethod
-    def dead_letter(store: SqlStore, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
+    def dead_letter(store: Store, payload: bytes | None = None) -> tuple[StoredSubscription, list[int]]:
         (one,) = subscribe(store, "one")
         messages = publish(store, 3, received=1.0, xml=b"<whole/>")
         deliver(store, messages, [one], payload)
@@ -280,7 +279,7 @@ class TestDeadLetters:
         with store.transaction() as transaction:
             return one, transaction.dead_letter([(d, 4, f"HTTP 500 on {d.id}") for d in pending], at=9.0)
 
-    def test_they_leave_the_lane_and_outlive_their_message(self, store: SqlStore) -> None:
+    def test_they_leave_the_lane_and_outlive_their_message(self, store: Store) -> None:
         one, (first, second) = self.dead_letter(store)
         assert [d.id.seq for d in store.pending(one.queue_id, limit=9, bytes_max=99)] == [3]
         with store.transaction() as transaction:
@@ -295,7 +294,7 @@ class TestDeadLetters:
         assert store.statistics(1).dead_letters == 2
 
     @pytest.mark.parametrize("payload", [None, b"<result/>"])
-    def test_what_is_revived_is_whole_and_gone_when_acknowledged(self, store: SqlStore, payload: bytes | None) -> None:
+    def test_what_is_revived_is_whole_and_gone_when_acknowledged(self, store: Store, payload: bytes | None) -> None:
         one, (first, second) = self.dead_letter(store, payload)
         with store.transaction() as transaction:
             transaction.expire(before=2.0, bytes_max=None, limit=9, at=9.0)
@@ -313,7 +312,7 @@ class TestDeadLetters:
         (left,) = store.dead_letters(1, limit=9)
         assert (left.id, left.attempts, left.reason, left.at) == (second, 6, "again", 10.0)
 
-    def test_they_can_be_removed(self, store: SqlStore) -> None:
+    def test_they_can_be_removed(self, store: Store) -> None:
         _, ids = self.dead_letter(store)
         with store.transaction() as transaction:
             assert transaction.remove_dead_letters([*ids, 99, 10**30]) == 2

@@ -10,9 +10,10 @@ use super::entry::{ConditionId, OperandId};
 use super::expr_hash::{hash_expr, hash_step};
 use super::prefixes::PrefixIndex;
 use super::substrings::SubstringIndex;
+use crate::ids::StructuralConditionId;
 use crate::plan::{Condition, Frequencies, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
-use crate::twig::conditions::{StructuralConditionId, StructuralConditions};
+use crate::twig::conditions::StructuralConditions;
 
 /// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
 const PRIOR_USES: f32 = 20.0;

@@ -218,7 +218,8 @@ mod tests {
                 let mut expected: Vec<u32> = live.iter().filter(overlaps).map(|at| at.entry.query).collect();
                 let mut visited = Vec::new();
                 index.for_each_overlapping(sought, |entry| visited.push(entry.query));
-                (expected.sort_unstable(), visited.sort_unstable());
+                expected.sort_unstable();
+                visited.sort_unstable();
                 assert_eq!(visited, expected);
             }
             assert_eq!(index.is_empty(), live.is_empty());

@@ -1,4 +1,4 @@
-//! From the queries that a message matched to the subscriptions.
+//! The answer to one message: from the queries that it matched to the subscriptions.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use super::query_set::{self, QuerySet};
 use super::subscribers::{Subscribers, SubscribersByQuery};
 use super::{Engine, Matcher, Slot};
 
-/// An answer of less than one in so many subscriptions is put in order by sorting.
+/// An answer of fewer than one in so many subscriptions is sorted; a larger one is put in order by a bit set.
 const SPARSE: usize = 64;
 
 impl Engine {
-    /// The answer to the last message.
+    /// Returns the answer to the last message.
     pub fn answer(&self, matcher: &Matcher) -> Answer {
         let matched = matcher.matched();
         Answer {
@@ -20,12 +20,12 @@ impl Engine {
         }
     }
 
-    /// The keys of all slots as they are now.
+    /// Returns the keys of all slots as they are now.
     pub fn keys_now(&self) -> KeySnapshot {
         KeySnapshot { subscribers: Arc::clone(self.registry.subscribers()), version: self.keys_version() }
     }
 
-    /// How many subscriptions the last message matched.
+    /// Returns how many subscriptions the last message matched.
     pub fn match_count(&self, matcher: &Matcher) -> usize {
         self.subscription_count(matcher.matched())
     }
@@ -35,28 +35,28 @@ impl Engine {
             return matched.len();
         }
         let count = |(block, word): (usize, u64)| {
-            let others = query_set::members(block, word & self.registry.other(block));
+            let others = query_set::word_members(block, word & self.registry.other(block));
             let others: usize = others.map(|query| self.registry.uses(query) as usize).sum();
             (word & self.registry.plain(block)).count_ones() as usize + others
         };
         matched.words().map(count).sum()
     }
 
-    /// The distinct queries that the last message matched and somebody subscribes to, ascending, appended to `queries`.
+    /// Appends the distinct queries with subscribers that the last message matched, ascending.
     pub fn matched_queries(&self, matcher: &Matcher, queries: &mut Vec<u32>) {
         let set = matcher.matched();
-        if self.dead.is_empty() {
+        if self.tombstones.is_empty() {
             return set.append_to(queries);
         }
         set.append_admitted_to(queries, |block, word| word & (self.registry.plain(block) | self.registry.other(block)));
     }
 
-    /// The slots of the subscriptions to a query, in no order, appended to `slots`.
+    /// Appends the slots of the subscriptions to a query, in no order.
     pub fn subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
         self.registry.subscribers().append_subscribers(query, slots);
     }
 
-    /// The slots of the subscriptions that the last message matched, ascending, appended to `slots`.
+    /// Appends the slots of the subscriptions that the last message matched, ascending.
     pub fn slots(&self, matcher: &Matcher, slots: &mut Vec<Slot>) {
         let matched = matcher.matched();
         if self.registry.is_all_plain() {
@@ -71,7 +71,7 @@ impl Engine {
         let start = slots.len();
         let mut others = Vec::new();
         matched.append_admitted_to(slots, |block, word| {
-            let others_here = query_set::members(block, word & self.registry.other(block));
+            let others_here = query_set::word_members(block, word & self.registry.other(block));
             others_here.for_each(|query| self.registry.subscribers().append_subscribers(query, &mut others));
             word & self.registry.plain(block)
         });
@@ -81,12 +81,12 @@ impl Engine {
         }
     }
 
-    /// [`Self::slots`] where there are many: a bit is set for each, which puts them in order.
+    /// Appends the slots as [`Self::slots`] does, where there are many: setting a bit for each sorts them.
     fn slots_by_set(&self, matched: &QuerySet, slots: &mut Vec<Slot>) {
-        // First those that are the query's number, which takes no more than a look at all words.
+        // Slots that equal the query's number are found word by word.
         let mut set = matched.masked(self.registry.all_plain(), self.slot_bound().max(self.query_bound()));
         matched.for_each_common(self.registry.all_other(), |block, common| {
-            for query in query_set::members(block, common) {
+            for query in query_set::word_members(block, common) {
                 match self.registry.subscribers().subscribers(query) {
                     Subscribers::Sole(slot) => set.insert(slot),
                     Subscribers::Several(several) => several.iter().for_each(|&slot| set.insert(slot)),
@@ -97,7 +97,7 @@ impl Engine {
     }
 }
 
-/// Put distinct slots below `bound` in order: by sorting, or, where there are many of them, by setting a bit for each.
+/// Sorts distinct slots below `bound`; where there are many, by setting a bit for each.
 fn put_in_order(slots: &mut [Slot], bound: usize) {
     if slots.len() < bound / SPARSE {
         slots.sort_unstable();
@@ -109,7 +109,7 @@ fn put_in_order(slots: &mut [Slot], bound: usize) {
     slots.iter_mut().zip(set.iter()).for_each(|(entry, slot)| *entry = slot);
 }
 
-/// The keys of all slots as they were at one moment; what comes and goes later changes nothing.
+/// The keys of all slots at one moment. Later changes of the set do not change it.
 #[derive(Clone, Debug)]
 pub struct KeySnapshot {
     subscribers: Arc<SubscribersByQuery>,
@@ -117,19 +117,19 @@ pub struct KeySnapshot {
 }
 
 impl KeySnapshot {
-    /// [`Engine::keys_version`] then.
+    /// Returns [`Engine::keys_version`] at that moment.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The key that a slot had.
+    /// Returns the key that a slot had.
     pub fn key(&self, slot: Slot) -> Option<&str> {
         self.subscribers.key(slot)
     }
 }
 
-/// The subscriptions that one message matched, as they were then: the queries that it matched, and who subscribed to
-/// them. Keys are looked up when they are asked for; what comes and goes later changes nothing.
+/// The subscriptions that one message matched: the queries that it matched, and their subscribers at that moment. Keys
+/// are looked up when they are read. Later changes of the set do not change it.
 #[derive(Clone, Debug)]
 pub struct Answer {
     subscribers: Arc<SubscribersByQuery>,
@@ -137,7 +137,7 @@ pub struct Answer {
     count: usize,
 }
 
-/// A set of queries, as bits or, where that takes less, one after the other, ascending.
+/// A set of queries: as bits, or as an ascending list where that takes less memory.
 #[derive(Clone, Debug)]
 enum MatchedQueries {
     Bits(QuerySet),
@@ -166,17 +166,17 @@ impl MatchedQueries {
 }
 
 impl Answer {
-    /// How many subscriptions matched.
+    /// Returns how many subscriptions matched.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// None?
+    /// Returns `true` if no subscription matched.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The slots of the subscriptions, as they were numbered then, ascending.
+    /// Returns the slots of the subscriptions at that moment, ascending.
     pub fn slots(&self) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.count);
         self.queries.for_each(|query| self.subscribers.append_subscribers(query, &mut slots));
@@ -186,24 +186,24 @@ impl Answer {
         slots
     }
 
-    /// The key that a slot had then.
+    /// Returns the key that a slot had at that moment.
     pub fn key(&self, slot: Slot) -> Option<&str> {
         self.subscribers.key(slot)
     }
 
-    /// Returns whether the subscription that has a slot now is the one that had it then: not replaced, not removed.
+    /// Returns whether the subscription that has a slot now is the one that had it at that moment, neither replaced nor removed.
     pub fn is_current(&self, engine: &Engine, slot: Slot) -> bool {
         let then = self.subscribers.query_of(slot).and_then(|_| self.subscribers.registrations.get(slot));
         let now = engine.registry.subscribers();
         then.is_some() && then == now.query_of(slot).and_then(|_| now.registrations.get(slot))
     }
 
-    /// Returns whether a subscription had a key then. It compares all keys: for the rare case that one is gone.
+    /// Returns whether a subscription had a key at that moment. Compares all keys, for the rare case that a key is gone.
     pub fn had_key(&self, key: &str) -> bool {
         (0..self.subscribers.keys.len() as Slot).any(|slot| self.key(slot) == Some(key))
     }
 
-    /// Did the subscription of a slot match?
+    /// Returns `true` if the subscription of a slot matched.
     pub fn has(&self, slot: Slot) -> bool {
         self.subscribers.query_of(slot).is_some_and(|query| self.queries.contains(query))
     }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
 
-    /// Subscriptions come and go at random; the slots of an answer are those of the keys that should be in it,
+    /// Subscriptions are added and removed at random. The slots of an answer are those of the keys that should match,
     /// ascending, whether queries have one subscription or many.
     #[test]
     fn answers_are_the_slots_of_the_matching_keys_in_order() {
@@ -247,7 +247,7 @@ mod tests {
                 engine.run(&mut matcher, b"<a/>").expect("a well-formed message");
                 let mut slots = vec![Slot::MAX];
                 engine.slots(&matcher, &mut slots);
-                assert_eq!(slots.remove(0), Slot::MAX, "what was there stays");
+                assert_eq!(slots.remove(0), Slot::MAX, "earlier entries stay");
                 assert!(slots.is_sorted());
                 let mut keys: Vec<_> = slots.iter().filter_map(|&slot| engine.key(slot)).collect();
                 keys.sort_unstable();

@@ -1,73 +1,69 @@
-//! Many subscriptions at a time.
+//! Adding many subscriptions at a time.
 //!
-//! What adding one to many others takes is waiting for memory, mostly: its key's place in the table of keys, and the
-//! states that its path leads along, each of which is known only once the one before is there. So blocks of subscriptions
-//! are read ahead, and of a block all keys are looked for at once, and of all paths one step after the other
-//! ([`Nfa::find_many`](crate::automaton::nfa::Nfa::find_many)). What is found stays in the cache until each is added.
+//! Adding one subscription to many others mostly waits for memory: for its key's entry in the table of keys, and for the
+//! states along its path, each of which is found only after the one before. So subscriptions are parsed in blocks. The
+//! keys of a block are looked up together, and its paths one step of all paths after the other
+//! ([`Nfa::find_many`](crate::automaton::nfa::Nfa::find_many)). What was looked up stays in the processor's cache until
+//! each subscription is added.
 
 use std::sync::Arc;
 
 use super::subscribe::PlainPath;
 use super::subscription_table::QueryContext;
 use super::{AddError, Engine, QueryWarning};
-use crate::automaton::nfa::StateId;
+use crate::ids::StateId;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::PathSpelling};
 
-/// Subscriptions that are read ahead.
+/// Subscriptions in a block.
 const BLOCK: usize = 32;
 
-/// A subscription that was read ahead.
+/// A subscription that was parsed ahead.
 #[derive(Default)]
 struct ParsedSubscription {
     key_hash: u64,
-    /// Whether the key was taken.
+    /// Another subscription had the key.
     is_duplicate: bool,
     /// `None`: the query is no plain path.
     spelling: Option<PathSpelling>,
     steps: Vec<LinearStep>,
 }
 
-/// What [`Engine::add_many`] has to say of subscriptions, each by its index among those that were passed.
+/// The report of [`Engine::add_many`]: subscriptions by their index among those that were passed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BulkReport {
-    /// Those that were not added.
+    /// Subscriptions that were refused.
     pub refused: Vec<(usize, AddError)>,
-    /// Those that were added and look wrong.
+    /// Subscriptions that were added and look wrong.
     pub warnings: Vec<(usize, QueryWarning)>,
 }
 
-/// What of reading ahead is used again for the next block.
+/// A block of parsed subscriptions. The memory is used again for the next block.
 #[derive(Default)]
 struct ParseBlock {
     parsed: Vec<ParsedSubscription>,
-    /// Where the paths lead, in a version of the bulk's automaton.
-    in_bulk: Vec<Option<StateId>>,
+    /// Where the paths lead in a version of the main segment's NFA.
+    in_main: Vec<Option<StateId>>,
     version: u64,
 }
 
 impl Engine {
-    /// Adds many subscriptions of one context, as [`Engine::add`] would one after the other: pairs of key and query.
-    pub fn add_many<T: AsRef<str>>(
-        &mut self,
-        pairs_given: &[(T, T)],
-        context: &QueryContext,
-        replace: bool,
-    ) -> BulkReport {
+    /// Adds many subscriptions of one context, pairs of key and query, as [`Engine::add`] would one after the other.
+    pub fn add_many<T: AsRef<str>>(&mut self, pairs: &[(T, T)], context: &QueryContext, replace: bool) -> BulkReport {
         let mut report = BulkReport::default();
         let mut block = ParseBlock {
-            parsed: (0..BLOCK.min(pairs_given.len())).map(|_| ParsedSubscription::default()).collect(),
+            parsed: (0..BLOCK.min(pairs.len())).map(|_| ParsedSubscription::default()).collect(),
             ..ParseBlock::default()
         };
-        for (number, pairs) in pairs_given.chunks(BLOCK).enumerate() {
+        for (number, block_pairs) in pairs.chunks(BLOCK).enumerate() {
             self.collect_vocabulary_if_due();
             let (identity, id) = (self.identity, self.registry.intern_context(context));
-            self.parse_block(pairs, id, &mut block);
-            for (index, (key, text)) in pairs.iter().enumerate() {
+            self.parse_block(block_pairs, id, &mut block);
+            for (index, (key, text)) in block_pairs.iter().enumerate() {
                 let (key, text) = (key.as_ref(), text.as_ref());
-                // Once the names are numbered anew, what was read ahead means something else.
+                // After a vocabulary GC, the parsed names are no longer valid.
                 let added = match self.identity == identity {
-                    true => self.add_read(key, text, id, replace, (&block, index)),
+                    true => self.add_parsed(key, text, id, replace, (&block, index)),
                     false => self.add(key, text, context, replace),
                 };
                 match added {
@@ -94,12 +90,12 @@ impl Engine {
             Some(_) => parsed.steps.as_slice(),
             None => &[],
         });
-        let bulk = &self.population.main.nfa;
-        bulk.find_many(paths, &mut block.in_bulk);
-        block.version = bulk.version();
+        let main = &self.population.main.nfa;
+        main.find_many(paths, &mut block.in_main);
+        block.version = main.version();
     }
 
-    fn add_read(
+    fn add_parsed(
         &mut self,
         key: &str,
         text: &str,
@@ -111,15 +107,15 @@ impl Engine {
         if parsed.is_duplicate && !replace {
             return Err(AddError::DuplicateKey);
         }
-        // One of the same key may have come or gone since.
+        // A subscription of the same key may have been added or removed since.
         let existing = self.registry.slot_at(key, parsed.key_hash);
         if existing.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
         let query = match parsed.spelling {
             Some(spelling) => {
-                let in_bulk = Some((block.version, block.in_bulk[index]));
-                self.path_query(text, context, &PlainPath { steps: &parsed.steps, spelling, in_bulk })
+                let in_main = Some((block.version, block.in_main[index]));
+                self.path_query(text, context, &PlainPath { steps: &parsed.steps, spelling, in_main })
             }
             None => self.other_query(text, context).map_err(AddError::Query)?,
         };

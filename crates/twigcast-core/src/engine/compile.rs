@@ -1,4 +1,4 @@
-//! From the text of a query to its places in the shared structures.
+//! Compiling a query: from its text to its registrations in the shared structures.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::rewrite::Program;
 use crate::rewrite::program::family::FamilyRef;
 
 impl Engine {
+    /// Compiles a query without registering it.
     pub(super) fn compile(&mut self, text: &str, context: u32) -> Result<UnregisteredQuery, QueryError> {
         let (expr, program) = match self.parse(text, context)? {
             Query::XPath(expr) => (expr, None),
@@ -45,28 +46,30 @@ impl Engine {
         Ok(UnregisteredQuery { routes, evaluated, program, needs, warning })
     }
 
+    /// Parses a query, adding its names to the vocabulary.
     pub(super) fn parse(&mut self, text: &str, context: u32) -> Result<Query, QueryError> {
         let context = self.registry.context(context);
         let options = ParseOptions { namespaces: &context.namespaces, dialect: context.dialect, limits: &self.limits };
         query::parse(text, &options, &mut self.vocabulary)
     }
 
+    /// Registers a compiled query under a new number, which is returned.
     pub(super) fn register(&mut self, context: u32, new: UnregisteredQuery) -> u32 {
         let query = self.registry.add_query(context);
         self.register_as(query, context, new);
         query
     }
 
-    /// Register a query that has its number already.
+    /// Registers a compiled query under its number.
     pub(super) fn register_as(&mut self, query: u32, context: u32, mut new: UnregisteredQuery) {
         let mut routes = std::mem::take(&mut new.routes);
-        if self.is_guided(query, context, new.program.as_deref()) {
+        if self.add_to_catalog(query, context, new.program.as_deref()) {
             routes.clear();
             (new.needs.attributes, new.needs.text) = (true, true);
         }
-        let layer = self.layer();
-        let registrations = Registrations::from(self.population.insert(query, routes, layer));
-        if layer == Segment::Recent && !registrations.as_slice().is_empty() {
+        let segment = self.segment();
+        let registrations = Registrations::from(self.population.insert(query, routes, segment));
+        if segment == Segment::Recent && !registrations.as_slice().is_empty() {
             self.recent.push(query);
         }
         self.needs.add(new.needs);
@@ -80,14 +83,14 @@ impl Engine {
         }
     }
 
-    /// Files a query with those that guides decide, if it is of the kind; whether it is.
-    fn is_guided(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
+    /// Adds a query to the catalog of the batch rewriter. Returns `false` if it is not of the kind.
+    fn add_to_catalog(&mut self, query: u32, context: u32, program: Option<&Program>) -> bool {
         let is_own = self.registry.context(context).dialect != Dialect::XQuery;
         is_own && program.is_some_and(|program| self.classes.add(query, program))
     }
 }
 
-/// A query compiled but not registered yet.
+/// A query that is compiled but not registered.
 pub(super) struct UnregisteredQuery {
     routes: Vec<Route>,
     evaluated: EvaluationSource,
@@ -103,7 +106,8 @@ impl UnregisteredQuery {
     }
 }
 
-/// What is worth saying of a query with these routes; `necessary`: it may not match where its expression is true.
+/// Returns what is worth warning of, of a query with these routes; `necessary`: its expression may be true where the query
+/// does not match.
 fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<QueryWarning> {
     match analysis::truth(expr) {
         Some(false) => Some(QueryWarning::NeverMatches),
@@ -113,8 +117,9 @@ fn warning(expr: &Expr, routes: &[Route], necessary: bool) -> Option<QueryWarnin
     }
 }
 
+/// Returns what the routes of a query need of the scanner.
 fn needs(routes: &[Route]) -> ScanNeeds {
-    // A trigger's conditions may ask for anything; telling attributes from text there would spare the scanner little.
+    // A trigger's conditions may need anything. Distinguishing attributes from text there would save the scanner little.
     let by_value = routes.iter().any(|route| !matches!(route.action, Action::Accept | Action::Twig(_)));
     let keys_only = routes.iter().all(|route| match &route.action {
         Action::Accept | Action::Twig(_) => true,
@@ -126,12 +131,12 @@ fn needs(routes: &[Route]) -> ScanNeeds {
     ScanNeeds { attributes: by_value, text: by_value && !keys_only, rewrites: false }
 }
 
-/// How one query would run, without registering it.
+/// The report on how one query would run, without registering it.
 #[derive(Clone, Debug)]
 pub struct QueryCheck {
     /// The query's normal form.
     pub normal_form: String,
-    /// Name of the route, see [`plan::route_name`].
+    /// The name of the route, see [`plan::route_name`].
     pub route: &'static str,
     /// What the route means, and which values lead to the query.
     pub reason: String,
@@ -139,7 +144,7 @@ pub struct QueryCheck {
     pub warning: Option<QueryWarning>,
 }
 
-/// Parse and plan a query alone.
+/// Checks a query: parses and plans it by itself.
 ///
 /// # Errors
 /// The query is refused.

@@ -1,45 +1,46 @@
-//! What is kept of a query beside its text and its places in the shared structures: nothing for most.
+//! The data of compiled queries besides their texts and the shared structures: four bytes for most.
 
 use std::sync::Arc;
 
 use super::needs::{QueryWarning, ScanNeeds};
 use super::query_index::{Registration, Segment, Slab};
-use crate::automaton::nfa::{AcceptItem, sole_item, state_of_sole};
+use crate::automaton::nfa::AcceptItem;
+use crate::ids::{ItemId, StateId};
 use crate::query::ast::Expr;
 use crate::rewrite::Program;
 use crate::util::chunked::Chunked;
 
-/// What of a query is kept for evaluating it by itself.
+/// The part of a query that is kept to evaluate it by itself.
 #[derive(Clone, Debug)]
 pub enum EvaluationSource {
-    /// Nothing: the automaton decides it, and the text is parsed again on the rare occasions that need more.
+    /// Nothing: the shared structures decide it, and the text is parsed again when nodes are selected.
     Nothing,
     /// The normalised expression.
     Expr(Arc<Expr>),
-    /// A For-Where-Return query whose condition is only necessary: a binding has to pass.
+    /// A For-Where-Return query whose condition is only necessary: a binding must satisfy it.
     Bindings(Arc<Program>),
 }
 
-/// A registered, compiled query; equal texts in equal contexts share one.
+/// A registered, compiled query. Equal texts in equal contexts share one.
 #[derive(Debug)]
 pub(super) struct CompiledQuery {
     pub(super) registrations: Registrations,
-    /// Nothing for most: the shared structures alone decide them.
+    /// `None` for most queries: the shared structures alone decide them.
     pub(super) evaluation: Option<Box<EvaluationPlan>>,
     pub(super) needs: ScanNeeds,
     pub(super) warning: Option<QueryWarning>,
 }
 
-/// What of a query is evaluated by itself.
+/// The parts of a query that are evaluated by themselves.
 #[derive(Debug)]
 pub(super) struct EvaluationPlan {
     evaluated: EvaluationSource,
-    /// What a For-Where-Return query delivers.
+    /// The program of a For-Where-Return query.
     program: Option<Arc<Program>>,
 }
 
 impl EvaluationPlan {
-    /// `None` if nothing is.
+    /// Returns the plan of a query; `None` if nothing of it is evaluated by itself.
     pub(super) fn of(evaluated: EvaluationSource, program: Option<Arc<Program>>) -> Option<Box<Self>> {
         let is_needed = program.is_some() || !matches!(evaluated, EvaluationSource::Nothing);
         is_needed.then(|| Box::new(Self { evaluated, program }))
@@ -47,16 +48,16 @@ impl EvaluationPlan {
 }
 
 impl CompiledQuery {
-    /// The entry of a query of which the place says all, nearly: a plain path, or one that ends in a trigger or a twig.
+    /// Returns the entry of a query that is given by its one registration: a plain path, a trigger or a twig.
     fn as_entry(&self) -> Option<CompiledEntry> {
         if self.evaluation.is_some() || self.warning.is_some() {
             return None;
         }
         match (&self.registrations, self.needs) {
-            (&Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(_))), needs)
+            (&Registrations::One(Registration::Item(segment, item, AcceptItem::Accept(_))), needs)
                 if needs == ScanNeeds::default() =>
             {
-                Some(CompiledEntry::Path(layer, item))
+                Some(CompiledEntry::Path(segment, item))
             }
             (
                 &Registrations::One(Registration::Trigger(number)),
@@ -73,7 +74,7 @@ impl CompiledQuery {
         }
     }
 
-    /// Bytes on the heap, programs aside.
+    /// Returns the bytes on the heap, without programs.
     fn heap_bytes(&self) -> usize {
         let registrations = match &self.registrations {
             Registrations::One(_) => 0,
@@ -83,7 +84,7 @@ impl CompiledQuery {
     }
 }
 
-/// Where a query is registered: in one place, nearly always.
+/// The registrations of a query: one, nearly always.
 #[derive(Clone, Debug)]
 pub(super) enum Registrations {
     One(Registration),
@@ -115,11 +116,12 @@ impl Registrations {
     }
 }
 
+/// What the table of compiled queries says of one query.
 #[derive(Clone, Copy, Debug)]
 enum CompiledEntry {
     Vacant,
-    /// A plain path: its item in a layer's automaton.
-    Path(Segment, u32),
+    /// A plain path: its item in the NFA of a segment.
+    Path(Segment, ItemId),
     /// A trigger that needs attributes, and maybe text.
     Trigger {
         number: u32,
@@ -129,11 +131,11 @@ enum CompiledEntry {
     Twig(u32),
     /// Accesses that need both.
     Access(u32),
-    /// Any other query, by its number in the table of these.
+    /// Any other query, by its id in [`CompiledQueries::others`].
     Other(u32),
 }
 
-/// An [`CompiledEntry`] in four bytes: what it is in three bits, a number in the others.
+/// A [`CompiledEntry`] in four bytes: the kind in three bits, a number in the others.
 #[derive(Clone, Copy, Debug)]
 struct PackedEntry(u32);
 
@@ -143,12 +145,12 @@ impl PackedEntry {
     const NUMBER_BITS: u32 = 29;
     const NUMBER: u32 = (1 << Self::NUMBER_BITS) - 1;
 
-    /// `None` for a number that is too large, and for an item that is not known by its state.
+    /// Packs an entry; `None` if its number is too large, or its item is not known by its state.
     fn of(entry: CompiledEntry) -> Option<Self> {
         let (kind, number) = match entry {
             CompiledEntry::Vacant => (0, 0),
-            CompiledEntry::Path(Segment::Main, item) => (1, state_of_sole(item)?),
-            CompiledEntry::Path(Segment::Recent, item) => (2, state_of_sole(item)?),
+            CompiledEntry::Path(Segment::Main, item) => (1, item.sole_state()?.as_u32()),
+            CompiledEntry::Path(Segment::Recent, item) => (2, item.sole_state()?.as_u32()),
             CompiledEntry::Trigger { number, text: false } => (3, number),
             CompiledEntry::Trigger { number, text: true } => (4, number),
             CompiledEntry::Other(number) => (5, number),
@@ -158,12 +160,13 @@ impl PackedEntry {
         (number <= Self::NUMBER).then_some(Self(kind << Self::NUMBER_BITS | number))
     }
 
+    /// Unpacks the entry.
     fn entry(self) -> CompiledEntry {
         let number = self.0 & Self::NUMBER;
         match self.0 >> Self::NUMBER_BITS {
             0 => CompiledEntry::Vacant,
-            1 => CompiledEntry::Path(Segment::Main, sole_item(number)),
-            2 => CompiledEntry::Path(Segment::Recent, sole_item(number)),
+            1 => CompiledEntry::Path(Segment::Main, ItemId::sole_of(StateId::from_u32(number))),
+            2 => CompiledEntry::Path(Segment::Recent, ItemId::sole_of(StateId::from_u32(number))),
             kind @ (3 | 4) => CompiledEntry::Trigger { number, text: kind == 4 },
             6 => CompiledEntry::Twig(number),
             7 => CompiledEntry::Access(number),
@@ -172,25 +175,26 @@ impl PackedEntry {
     }
 }
 
-/// The compiled queries, by number.
+/// The compiled queries, by number. Most take four bytes.
 #[derive(Debug, Default)]
 pub(super) struct CompiledQueries {
     entries: Chunked<PackedEntry>,
-    evaluated: Slab<CompiledQuery>,
+    /// Queries that are not given by one registration.
+    others: Slab<CompiledQuery>,
 }
 
 impl CompiledQueries {
-    /// One past the largest number.
+    /// Returns one past the largest query number.
     pub(super) fn bound(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many there are.
+    /// Returns the number of queries.
     pub(super) fn count(&self) -> usize {
         self.entries.iter().filter(|entry| !matches!(entry.entry(), CompiledEntry::Vacant)).count()
     }
 
-    /// Put a query in place of its number.
+    /// Adds a query under its number.
     pub(super) fn put(&mut self, query: u32, compiled: CompiledQuery) {
         let entry = match compiled.as_entry().and_then(PackedEntry::of) {
             Some(entry) => entry,
@@ -200,8 +204,8 @@ impl CompiledQueries {
     }
 
     fn other_entry(&mut self, compiled: CompiledQuery) -> PackedEntry {
-        // More than 2^29 of them find no room in any memory.
-        PackedEntry::of(CompiledEntry::Other(self.evaluated.insert(compiled))).unwrap_or(VACANT)
+        // More than 2^29 of these queries fit into no memory.
+        PackedEntry::of(CompiledEntry::Other(self.others.insert(compiled))).unwrap_or(VACANT)
     }
 
     fn set(&mut self, query: u32, entry: PackedEntry) {
@@ -211,12 +215,12 @@ impl CompiledQueries {
         self.entries[query as usize] = entry;
     }
 
-    /// Put a plain path in place of its number.
-    pub(super) fn put_path(&mut self, query: u32, layer: Segment, item: u32) {
-        match PackedEntry::of(CompiledEntry::Path(layer, item)) {
+    /// Adds a plain path under its number.
+    pub(super) fn put_path(&mut self, query: u32, segment: Segment, item: ItemId) {
+        match PackedEntry::of(CompiledEntry::Path(segment, item)) {
             Some(path) => self.set(query, path),
             None => {
-                let registrations = Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query)));
+                let registrations = Registrations::One(Registration::Item(segment, item, AcceptItem::Accept(query)));
                 self.put(
                     query,
                     CompiledQuery { registrations, evaluation: None, needs: ScanNeeds::default(), warning: None },
@@ -229,10 +233,10 @@ impl CompiledQueries {
         self.entries.get(query as usize).map_or(CompiledEntry::Vacant, |entry| entry.entry())
     }
 
-    /// A query that is no plain path.
+    /// Returns a query that is not given by one registration.
     fn other(&self, query: u32) -> Option<&CompiledQuery> {
         match self.entry(query) {
-            CompiledEntry::Other(number) => self.evaluated.get(number),
+            CompiledEntry::Other(number) => self.others.get(number),
             CompiledEntry::Vacant
             | CompiledEntry::Path(..)
             | CompiledEntry::Trigger { .. }
@@ -241,12 +245,12 @@ impl CompiledQueries {
         }
     }
 
-    /// The item of a query that is a plain path.
-    pub(super) fn path(&self, query: u32) -> Option<(Segment, u32)> {
+    /// Returns the segment and the item of a query that is a plain path.
+    pub(super) fn path(&self, query: u32) -> Option<(Segment, ItemId)> {
         match self.entry(query) {
-            CompiledEntry::Path(layer, item) => Some((layer, item)),
-            CompiledEntry::Other(number) => match self.evaluated.get(number)?.as_entry()? {
-                CompiledEntry::Path(layer, item) => Some((layer, item)),
+            CompiledEntry::Path(segment, item) => Some((segment, item)),
+            CompiledEntry::Other(number) => match self.others.get(number)?.as_entry()? {
+                CompiledEntry::Path(segment, item) => Some((segment, item)),
                 CompiledEntry::Vacant
                 | CompiledEntry::Trigger { .. }
                 | CompiledEntry::Twig(_)
@@ -260,37 +264,37 @@ impl CompiledQueries {
         }
     }
 
-    /// Where a query is registered; `None` if it is not there.
+    /// Returns the registrations of a query; `None` if there is no such query.
     pub(super) fn registrations(&self, query: u32) -> Option<Registrations> {
         match self.entry(query) {
             CompiledEntry::Vacant => None,
-            CompiledEntry::Path(layer, item) => {
-                Some(Registrations::One(Registration::Item(layer, item, AcceptItem::Accept(query))))
+            CompiledEntry::Path(segment, item) => {
+                Some(Registrations::One(Registration::Item(segment, item, AcceptItem::Accept(query))))
             }
             CompiledEntry::Trigger { number, .. } => Some(Registrations::One(Registration::Trigger(number))),
             CompiledEntry::Twig(number) => Some(Registrations::One(Registration::Twig(number))),
             CompiledEntry::Access(number) => Some(Registrations::One(Registration::Access(number))),
-            CompiledEntry::Other(number) => self.evaluated.get(number).map(|other| other.registrations.clone()),
+            CompiledEntry::Other(number) => self.others.get(number).map(|other| other.registrations.clone()),
         }
     }
 
-    /// Let all places of a query be others.
+    /// Replaces all registrations of a query.
     pub(super) fn map_registrations(&mut self, query: u32, mut to: impl FnMut(Registration) -> Registration) {
         match self.entry(query) {
             CompiledEntry::Vacant => {}
-            CompiledEntry::Path(layer, item) => {
-                if let Registration::Item(layer, item, _) =
-                    to(Registration::Item(layer, item, AcceptItem::Accept(query)))
+            CompiledEntry::Path(segment, item) => {
+                if let Registration::Item(segment, item, _) =
+                    to(Registration::Item(segment, item, AcceptItem::Accept(query)))
                 {
-                    self.put_path(query, layer, item);
+                    self.put_path(query, segment, item);
                 }
             }
             CompiledEntry::Trigger { number, .. } => {
-                // A trigger keeps its number wherever it waits.
+                // A trigger keeps its id wherever it waits.
                 to(Registration::Trigger(number));
             }
             CompiledEntry::Twig(number) => {
-                // So does a twig.
+                // A twig does so, too.
                 to(Registration::Twig(number));
             }
             CompiledEntry::Access(number) => {
@@ -298,7 +302,7 @@ impl CompiledQueries {
                 to(Registration::Access(number));
             }
             CompiledEntry::Other(number) => {
-                let Some(other) = self.evaluated.get_mut(number) else { return };
+                let Some(other) = self.others.get_mut(number) else { return };
                 other
                     .registrations
                     .as_mut_slice()
@@ -308,20 +312,22 @@ impl CompiledQueries {
         }
     }
 
-    /// Take a query out; where it was registered.
+    /// Removes a query and returns its registrations.
     pub(super) fn take(&mut self, query: u32) -> Option<Registrations> {
         let registrations = self.registrations(query)?;
         let entry = std::mem::replace(self.entries.get_mut(query as usize)?, VACANT);
         if let CompiledEntry::Other(number) = entry.entry() {
-            self.evaluated.remove(number);
+            self.others.remove(number);
         }
         Some(registrations)
     }
 
+    /// Returns the warning that registering a query gave.
     pub(super) fn warning(&self, query: u32) -> Option<QueryWarning> {
         self.other(query)?.warning
     }
 
+    /// Returns what a query needs of the scanner.
     pub(super) fn needs(&self, query: u32) -> ScanNeeds {
         match self.entry(query) {
             CompiledEntry::Trigger { text, .. } => ScanNeeds { attributes: true, text, rewrites: false },
@@ -330,18 +336,20 @@ impl CompiledQueries {
         }
     }
 
+    /// Returns what is kept of a query to evaluate it by itself.
     pub(super) fn evaluated(&self, query: u32) -> &EvaluationSource {
         let evaluation = self.other(query).and_then(|other| other.evaluation.as_ref());
         evaluation.map_or(&EvaluationSource::Nothing, |evaluation| &evaluation.evaluated)
     }
 
+    /// Returns the program of a query, if it rewrites.
     pub(super) fn program(&self, query: u32) -> Option<&Program> {
         self.other(query)?.evaluation.as_ref()?.program.as_deref()
     }
 
-    /// Bytes, programs aside.
+    /// Returns the size in bytes, without programs.
     pub(super) fn bytes(&self) -> usize {
-        let others = self.evaluated.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
-        self.entries.bytes() + self.evaluated.bytes() + others
+        let others = self.others.slots().flatten().map(CompiledQuery::heap_bytes).sum::<usize>();
+        self.entries.bytes() + self.others.bytes() + others
     }
 }

@@ -1,7 +1,7 @@
 //! The deliveries of one message.
 
 use super::subscribers::{Subscribers, SubscribersByQuery};
-use super::subscription_table::Slot;
+use crate::ids::Slot;
 use crate::rewrite::ExtractError;
 
 /// The deliveries of one message: which subscription gets which payload.

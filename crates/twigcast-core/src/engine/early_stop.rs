@@ -1,45 +1,45 @@
-//! Matching that may stop early: somebody watches what has been decided and says when that is enough.
+//! Matching that may stop early: an observer sees what has been decided and says when that is enough.
 
 use super::decide::Decisions;
 
-/// What is noted with queries that are told of together.
+/// A note of an observer on the queries that one state accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ObserverNote {
-    /// They are new.
+    /// The queries have not been seen.
     #[default]
     Nothing,
-    /// They came once, which is not worth a note.
+    /// The queries have been seen once, which is not worth more of a note.
     Once,
-    /// The groups that they are of, as bits.
+    /// The groups that the queries belong to, as bits.
     Groups(u64),
 }
 
-/// One who watches a message being matched.
+/// An observer of a message being matched.
 pub(super) trait MatchObserver {
-    /// Nothing is decided yet, or all is to be decided again.
+    /// Begins with a message. Called again if all has to be decided anew.
     fn begin(&mut self, decisions: &mut Decisions);
 
-    /// Is it worth asking [`Self::has_enough`] after so many elements?
+    /// Returns `true` if [`Self::has_enough`] is worth asking after so many elements.
     fn should_poll(&self, element_count: usize) -> bool;
 
-    /// Queries turn out to match, where nobody keeps a record of what does; some may be told of again. Those of one
-    /// state of an automaton come together: what is noted with them is there the next time.
-    fn matched(&mut self, queries: &[u32], noted: &mut ObserverNote);
+    /// Receives queries that match, where nothing else records them; some may be reported again. The queries that one state
+    /// accepts come together, with what the observer noted the last time.
+    fn matched(&mut self, queries: &[u32], note: &mut ObserverNote);
 
-    /// Until when notes are good: whose they are, and its state.
+    /// Returns the owner of the notes and its version. Notes of another owner or version are removed.
     fn notes_of(&self) -> (u64, u64);
 
-    /// Is what was told of by [`Self::matched`] enough, as far as that is seen without a look?
+    /// Returns `true` if it is clear without further work that the queries reported by [`Self::matched`] are enough.
     fn is_satisfied(&self) -> bool;
 
-    /// Is what was told of by [`Self::matched`] enough, and nothing was found in another way?
+    /// Returns `true` if the queries reported by [`Self::matched`] are enough, where nothing was decided otherwise.
     fn has_enough_results(&mut self) -> bool;
 
-    /// Is what has been decided enough? May rule out what need not be decided any more.
+    /// Returns `true` if what has been decided is enough. May rule out queries that need not be decided any more.
     fn has_enough(&mut self, decisions: &mut Decisions) -> bool;
 }
 
-/// Nobody: all is decided.
+/// The observer that never stops matching.
 pub(super) struct NoObserver;
 
 impl MatchObserver for NoObserver {

@@ -1,11 +1,11 @@
-//! One message against all queries.
+//! Matching one message against all queries.
 
 use super::Engine;
 use super::decide::{ConditionMemo, Decisions, MessageRun, OperandValues};
 use super::early_stop::{MatchObserver, NoObserver};
 use super::parsed_queries::ParsedQueries;
 use super::path_cache::PathCache;
-use super::product::{ProductDfa, ProductStateId, SegmentCaches};
+use super::product::{ProductDfa, SegmentCaches};
 use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
 use super::slot_order::SlotOrder;
@@ -13,6 +13,7 @@ use super::stream_matcher::{StreamMatcher, StreamProgress};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
 use crate::eval::EvalError;
+use crate::ids::{ProductStateId, ShapeId};
 use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::rewrite::Payloads;
 use crate::rewrite::batch::BatchRewriter;
@@ -21,58 +22,63 @@ use crate::stream::decode::{CheckLevel, DecodeOptions, Decoder};
 use crate::stream::dictionary::Dictionary;
 use crate::twig::conditions::ConditionDecisions;
 use crate::twig::satisfied::SatisfiedBranches;
-use crate::twig::shapes::{ShapeId, Shapes};
+use crate::twig::shapes::Shapes;
 
-/// Messages that run on the NFA after the DFA cache overflowed within one message.
-const REST_MESSAGES: u32 = 16;
+/// Messages that run on the NFA after the caches overflowed within one message.
+const NFA_MESSAGES: u32 = 16;
 
-/// How many times the whole of a message may be read for values of elements that are nested in one another.
-const VALUES_TIMES: u64 = 16;
+/// How often a whole message may be read for the values of nested elements.
+const VALUE_READS_MAX: u64 = 16;
 
-/// Items of a stream after which it is asked for the first time whether that is enough; then after twice as many more.
-const ITEMS_AT_FIRST: usize = 32;
+/// Items of a stream that are read before the observer is asked whether that is enough. It is asked again whenever twice
+/// as many more were read.
+const FIRST_ITEMS: usize = 32;
 
-/// All that one thread changes while it matches: scratch, the lazily built automaton, memo tables. Everything in it is
-/// bounded by [`crate::limits::Limits::cache_bytes_max`] and the size of the message.
+/// Everything that one thread changes while it matches: working memory, lazy DFAs, memo tables.
+///
+/// Its size is bounded by [`crate::limits::Limits::cache_bytes_max`] and the size of the message. It works with any engine;
+/// its caches belong to the engine that it was last used with.
 #[derive(Debug, Default)]
 pub struct Matcher {
     scanner: Scanner,
-    /// The message last scanned.
+    /// The last message.
     pub(super) document: Document,
-    /// Not there while it is lent out.
+    /// `None` while it is borrowed.
     decoder: Option<Box<Decoder>>,
-    /// Scratch for following a stream.
-    around: Vec<ProductStateId>,
+    /// Working memory of [`StreamMatcher`].
+    ancestors: Vec<ProductStateId>,
     main: PathCache,
     recent: PathCache,
-    walk: ProductDfa,
+    product: ProductDfa,
     shapes: Shapes,
     satisfied: SatisfiedBranches,
     narrowed: ShapeWaitLists,
     decided: ConditionDecisions,
     memo: ConditionMemo,
-    /// Identity and bulk version of the engine that the tables belong to.
+    /// Identity and main version of the engine that the caches belong to.
     pub(super) valid_for: (u64, u64),
     message_number: u64,
-    /// The last message before which it was brought up to the population.
+    /// The number of messages when the caches were last brought up to date with the population.
     followed_at: u64,
-    rest_messages: u32,
+    /// Messages that will still run on the NFA.
+    nfa_messages: u32,
+    /// The shape of each node of the message.
     shape_of: Vec<ShapeId>,
     pub(super) decisions: Decisions,
-    pub(super) guide: BatchRewriter,
+    pub(super) rewriter: BatchRewriter,
     pub(super) parsed: ParsedQueries,
     pub(super) in_order: SlotOrder,
-    /// How often the caches were emptied because they were full.
+    /// The number of times that the caches were cleared because they were full.
     pub overflows: u64,
 }
 
 impl Matcher {
-    /// A matcher with empty tables.
+    /// Creates a matcher with empty caches.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The queries that the last message matched.
+    /// Returns the queries that the last message matched.
     pub fn matched(&self) -> &QuerySet {
         &self.decisions.matched
     }
@@ -81,31 +87,31 @@ impl Matcher {
         &mut self.decisions
     }
 
-    /// The queries that could not be decided on the last message, and why.
+    /// Returns the queries that could not be decided on the last message, and why.
     pub fn failures(&self) -> &[(u32, EvalError)] {
         &self.decisions.failures
     }
 
-    /// States of the lazily built automaton.
+    /// Returns the number of states of the lazy DFAs.
     pub fn dfa_state_count(&self) -> usize {
         self.main.dfa.state_count() + self.recent.dfa.state_count()
     }
 
-    /// How often ancestors of elements were looked at for what queries ask of them.
+    /// Returns how often ancestors of elements were tested for the last message.
     pub fn ancestor_checks(&self) -> u64 {
         self.decisions.ancestor_checks()
     }
 
-    /// How often it was found out for all places at once what the queries say there that came lately.
+    /// Returns how often all product states were brought up to date at once.
     pub fn prefetches(&self) -> u64 {
-        self.walk.prefetches
+        self.product.prefetches
     }
 
-    /// Bytes of the tables that outlive a message, by estimate.
+    /// Returns the size in bytes of the caches that outlive a message, by estimate.
     pub fn cache_bytes(&self) -> usize {
         self.main.bytes()
             + self.recent.bytes()
-            + self.walk.bytes()
+            + self.product.bytes()
             + self.shapes.bytes()
             + self.satisfied.bytes()
             + self.narrowed.bytes()
@@ -113,16 +119,17 @@ impl Matcher {
             + self.memo.bytes()
     }
 
-    /// Learn what the next message would have to be told, if there was any message since the last time.
+    /// Brings the caches up to date with the population, if there was a message since the last time.
     pub(super) fn follow(&mut self, engine: &Engine) {
         let has_space = self.cache_bytes() < engine.limits.cache_bytes_max;
-        if self.followed_at == self.message_number || self.rest_messages > 0 || !has_space {
+        if self.followed_at == self.message_number || self.nfa_messages > 0 || !has_space {
             return;
         }
         self.followed_at = self.message_number;
-        self.walk.catch_up(&mut SegmentCaches::new(engine, &mut self.main, &mut self.recent), true);
+        self.product.catch_up(&mut SegmentCaches::new(engine, &mut self.main, &mut self.recent), true);
     }
 
+    /// Clears all caches.
     pub(super) fn forget(&mut self) {
         self.main.clear();
         self.recent.clear();
@@ -133,66 +140,68 @@ impl Matcher {
         self.memo = ConditionMemo::default();
     }
 
+    /// Scans a message into the document.
     pub(super) fn scan(&mut self, engine: &Engine, source: &[u8], options: RecordOptions) -> Result<(), MessageError> {
         self.scanner.scan(source, &engine.vocabulary, &engine.limits, options, &mut self.document)
     }
 
-    /// Decode a stream and hand `work` the bytes that the document's spans index into.
+    /// Decodes a stream into the document, and calls `work` with the bytes that the document's spans index into.
     pub(super) fn with_stream<T>(
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        options: RecordOptions,
+        record: RecordOptions,
         work: impl FnOnce(&mut Self, &[u8]) -> T,
     ) -> Result<T, MessageError> {
-        let reading = reading(engine, dictionary, options, CheckLevel::All);
+        let options = decode_options(engine, dictionary, record, CheckLevel::All);
         let mut decoder = self.decoder.take().unwrap_or_default();
-        let answer = decoder.decode(stream, reading, &mut self.document).map(|()| work(self, decoder.source()));
+        let answer = decoder.decode(stream, options, &mut self.document).map(|()| work(self, decoder.source()));
         self.decoder = Some(decoder);
         answer
     }
 
-    /// Match the scanned message. If not `marks`, the queries that the guide decides are left to it.
+    /// Matches the scanned message. If not `marks`, queries that the batch rewriter decides are left to it.
     pub(super) fn run(&mut self, engine: &Engine, source: &[u8], marks: bool) {
         self.run_watched(engine, source, &mut NoObserver);
-        self.run_guided(engine, source, marks);
+        self.run_rewriter(engine, source, marks);
     }
 
-    /// Match the scanned message, as far as `watch` wants to know and without what rewrites.
-    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], watch: &mut impl MatchObserver) {
+    /// Matches the scanned message until the observer has enough, without the queries that the batch rewriter decides.
+    pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], observer: &mut impl MatchObserver) {
         self.begin(engine);
         let (population, budget) = (&engine.population, engine.limits.cache_bytes_max);
         if !population.twigs.is_empty() || !population.shared.structures.is_empty() || !population.branches.is_empty() {
-            self.shapes.number(&self.document, &mut self.shape_of, budget / 2);
+            self.shapes.assign(&self.document, &mut self.shape_of, budget / 2);
         }
         if !population.branches.is_empty() {
-            self.satisfied.follow(&self.shapes, &population.branches, budget / 2);
+            self.satisfied.extend(&self.shapes, &population.branches, budget / 2);
         }
-        let rests = self.rest_messages > 0;
-        let uses_dfa = !rests && self.lead_all(engine);
-        if rests {
-            self.rest_messages -= 1;
+        let is_paused = self.nfa_messages > 0;
+        let uses_dfa = !is_paused && self.advance(engine);
+        if is_paused {
+            self.nfa_messages -= 1;
         } else if !uses_dfa {
-            self.rest(engine);
+            self.pause_dfas(engine);
         }
-        watch.begin(&mut self.decisions);
-        if !watch.has_enough(&mut self.decisions) {
-            self.decide(engine, source, uses_dfa, watch);
+        observer.begin(&mut self.decisions);
+        if !observer.has_enough(&mut self.decisions) {
+            self.decide(engine, source, uses_dfa, observer);
         }
     }
 
-    /// Match a message that comes as an element stream, as far as `watch` wants to know and without what rewrites. It is
-    /// read no further than that, and checked only where it is looked into; `watch` has looked at what was found.
+    /// Matches a message that comes as an element stream until the observer has enough, without the queries that the batch
+    /// rewriter decides. The stream is read no further, and checked only where it is read. The observer has seen all
+    /// results in the end.
     pub(super) fn run_stream_watched(
         &mut self,
         engine: &Engine,
         (stream, dictionary): (&[u8], &Dictionary),
-        options: RecordOptions,
-        watch: &mut impl MatchObserver,
+        record: RecordOptions,
+        observer: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let reading = reading(engine, dictionary, options, CheckLevel::Recorded);
+        let options = decode_options(engine, dictionary, record, CheckLevel::Recorded);
         let mut decoder = self.decoder.take().unwrap_or_default();
-        let answer = self.run_reading(engine, &mut decoder, (stream, reading), watch);
+        let answer = self.run_reading(engine, &mut decoder, (stream, options), observer);
         self.decoder = Some(decoder);
         answer
     }
@@ -201,67 +210,67 @@ impl Matcher {
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], DecodeOptions<'_>),
-        watch: &mut impl MatchObserver,
+        (stream, options): (&[u8], DecodeOptions<'_>),
+        observer: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
         let QueryIndex { twigs, shared, branches, always, .. } = &engine.population;
         let needs_all =
-            !twigs.is_empty() || !shared.structures.is_empty() || !branches.is_empty() || self.rest_messages > 0;
-        let is_structure = !reading.record.attributes && !reading.record.text && always.is_empty();
+            !twigs.is_empty() || !shared.structures.is_empty() || !branches.is_empty() || self.nfa_messages > 0;
+        let is_structure = !options.record.attributes && !options.record.text && always.is_empty();
         if !needs_all && is_structure {
-            match self.follow_stream(engine, decoder, (stream, reading), watch)? {
+            match self.match_stream(engine, decoder, (stream, options), observer)? {
                 StreamProgress::ToTheEnd | StreamProgress::Enough => {
-                    watch.has_enough_results();
+                    observer.has_enough_results();
                     return Ok(());
                 }
                 StreamProgress::NeedsDocument | StreamProgress::CacheIsFull => {}
             }
         }
         if needs_all {
-            decoder.decode(stream, reading, &mut self.document)?;
-            self.run_watched(engine, decoder.source(), watch);
+            decoder.decode(stream, options, &mut self.document)?;
+            self.run_watched(engine, decoder.source(), observer);
         } else {
-            self.run_in_steps(engine, decoder, (stream, reading), watch)?;
+            self.run_in_steps(engine, decoder, (stream, options), observer)?;
         }
-        watch.has_enough(&mut self.decisions);
+        observer.has_enough(&mut self.decisions);
         Ok(())
     }
 
-    /// Lead the automata along a stream of which no document is made.
-    fn follow_stream(
+    /// Matches a stream without a document.
+    fn match_stream(
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], DecodeOptions<'_>),
-        watch: &mut impl MatchObserver,
+        (stream, options): (&[u8], DecodeOptions<'_>),
+        observer: &mut impl MatchObserver,
     ) -> Result<StreamProgress, MessageError> {
         self.begin(engine);
-        watch.begin(&mut self.decisions);
-        let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
-        let route = (&mut self.walk, layers, &mut self.around);
-        let mut follower = StreamMatcher::new(route, self.message_number, watch);
-        decoder.open_elements(stream, reading, &mut self.document)?.lead(&mut follower)?;
-        Ok(follower.followed)
+        observer.begin(&mut self.decisions);
+        let caches = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
+        let mut visitor =
+            StreamMatcher::new(&mut self.product, caches, &mut self.ancestors, self.message_number, observer);
+        decoder.open_elements(stream, options, &mut self.document)?.lead(&mut visitor)?;
+        Ok(visitor.progress)
     }
 
-    /// Lead the automata over the document that is made of a stream, while it is read.
+    /// Matches the document that a stream is decoded into, while it is decoded.
     fn run_in_steps(
         &mut self,
         engine: &Engine,
         decoder: &mut Decoder,
-        (stream, reading): (&[u8], DecodeOptions<'_>),
-        watch: &mut impl MatchObserver,
+        (stream, options): (&[u8], DecodeOptions<'_>),
+        observer: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
         self.begin(engine);
-        watch.begin(&mut self.decisions);
+        observer.begin(&mut self.decisions);
         let mut fits = true;
-        let mut reader = decoder.open(stream, reading, &mut self.document)?;
+        let mut reader = decoder.open(stream, options, &mut self.document)?;
         for doublings in 0.. {
-            let is_last = reader.read(ITEMS_AT_FIRST << doublings)?;
-            let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
+            let is_last = reader.read(FIRST_ITEMS << doublings)?;
+            let caches = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
             let matched = &mut self.decisions.matched;
-            fits = fits && self.walk.lead(reader.document(), layers, self.message_number, matched).is_ok();
-            if fits && watch.has_enough(&mut self.decisions) {
+            fits = fits && self.product.advance(reader.document(), caches, self.message_number, matched).is_ok();
+            if fits && observer.has_enough(&mut self.decisions) {
                 return Ok(());
             }
             if is_last {
@@ -269,14 +278,14 @@ impl Matcher {
             }
         }
         if !fits {
-            self.rest(engine);
-            watch.begin(&mut self.decisions);
+            self.pause_dfas(engine);
+            observer.begin(&mut self.decisions);
         }
-        self.decide(engine, decoder.source(), fits, watch);
+        self.decide(engine, decoder.source(), fits, observer);
         Ok(())
     }
 
-    /// Begin with a message.
+    /// Begins with a message.
     fn begin(&mut self, engine: &Engine) {
         if self.cache_bytes() >= engine.limits.cache_bytes_max {
             self.forget();
@@ -287,20 +296,21 @@ impl Matcher {
         }
         self.message_number += 1;
         self.decisions.reset(engine.query_bound());
-        self.walk.begin(SegmentCaches::new(engine, &mut self.main, &mut self.recent));
+        self.product.begin(SegmentCaches::new(engine, &mut self.main, &mut self.recent));
     }
 
-    /// The automaton needs more states than the cache holds, within one message: making them costs more than it saves.
-    fn rest(&mut self, engine: &Engine) {
-        self.rest_messages = REST_MESSAGES;
+    /// Stops using the DFAs for some messages: one message needed more states than the caches hold, and building them costs
+    /// more than it saves.
+    fn pause_dfas(&mut self, engine: &Engine) {
+        self.nfa_messages = NFA_MESSAGES;
         self.overflows += 1;
         self.main.clear();
         self.recent.clear();
         self.decisions.reset(engine.query_bound());
     }
 
-    /// Decide what the automata have left open, until `watch` has enough.
-    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, watch: &mut impl MatchObserver) {
+    /// Decides what the DFAs have left open, until the observer has enough.
+    fn decide(&mut self, engine: &Engine, source: &[u8], uses_dfa: bool, observer: &mut impl MatchObserver) {
         self.memo.clear();
         let population = &engine.population;
         let message = Message { source, document: &self.document };
@@ -319,13 +329,13 @@ impl Matcher {
             memo: &mut self.memo,
             values: OperandValues::default(),
         };
-        for (learnt, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
+        for (cache, paths) in [(&mut self.main, &population.main), (&mut self.recent, &population.recent)] {
             if uses_dfa {
-                learnt.decide(&mut run, &mut self.decisions, paths, watch);
+                cache.decide(&mut run, &mut self.decisions, paths, observer);
             } else {
                 run.simulate(&mut self.decisions, paths);
             }
-            if watch.has_enough(&mut self.decisions) {
+            if observer.has_enough(&mut self.decisions) {
                 return;
             }
         }
@@ -334,11 +344,11 @@ impl Matcher {
         }
     }
 
-    /// Decide the queries that are not in the automata. If not `marks`, those that the guide decides are left to it.
-    fn run_guided(&mut self, engine: &Engine, source: &[u8], marks: bool) {
+    /// Decides the queries of the batch rewriter. If not `marks`, those that it decides itself are left to it.
+    fn run_rewriter(&mut self, engine: &Engine, source: &[u8], marks: bool) {
         let message = Message { source, document: &self.document };
-        // Also where there are no such queries any more: what was found on another message is not to be delivered.
-        if !self.guide.run((engine.identity, &engine.interner), &engine.classes, message) {
+        // It runs even without such queries, so that results of an earlier message are not delivered.
+        if !self.rewriter.run((engine.identity, &engine.interner), &engine.classes, message) {
             if engine.classes.is_empty() {
                 return;
             }
@@ -347,21 +357,21 @@ impl Matcher {
         }
         if marks {
             let matched = &mut self.decisions.matched;
-            self.guide.for_each_match(|query| matched.insert(query));
+            self.rewriter.for_each_match(|query| matched.insert(query));
         }
-        if !self.guide.recent().is_empty() {
-            let recent = self.guide.recent().to_vec();
+        if !self.rewriter.recent().is_empty() {
+            let recent = self.rewriter.recent().to_vec();
             self.run_alone(engine, source, &recent);
         }
     }
 
-    /// Decide queries that rewrite one by one.
+    /// Decides For-Where-Return queries one by one.
     fn run_alone(&mut self, engine: &Engine, source: &[u8], queries: &[u32]) {
         let message = Message { source, document: &self.document };
         let mut payloads = Payloads::default();
-        let mut session = engine.session(message, &mut payloads);
+        let mut interpreter = engine.interpreter(message, &mut payloads);
         for &query in queries {
-            match engine.program(query).map_or(Ok(false), |program| session.matches_member(program)) {
+            match engine.program(query).map_or(Ok(false), |program| interpreter.matches_member(program)) {
                 Ok(true) => self.decisions.matched.insert(query),
                 Ok(false) => {}
                 Err(error) => self.decisions.failures.push((query, error)),
@@ -369,26 +379,27 @@ impl Matcher {
         }
     }
 
-    /// Lead both automata over the document; false if a cache is full.
-    fn lead_all(&mut self, engine: &Engine) -> bool {
-        let layers = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
-        self.walk.lead(&self.document, layers, self.message_number, &mut self.decisions.matched).is_ok()
+    /// Advances the DFAs over the document. Returns `false` if a cache is full.
+    fn advance(&mut self, engine: &Engine) -> bool {
+        let caches = SegmentCaches::new(engine, &mut self.main, &mut self.recent);
+        self.product.advance(&self.document, caches, self.message_number, &mut self.decisions.matched).is_ok()
     }
 }
 
-/// What may be read of a message for values of its elements: as much as one query may look at, and all that is there a few
-/// times.
+/// Returns how much may be read of a message for the values of its elements, in visits: as much as one query may visit, and
+/// a few times the whole message.
 fn values_max(engine: &Engine, message: Message<'_>) -> u64 {
     let all = message.document.nodes.len() as u64 + message.source.len() as u64 / 64;
-    engine.limits.query_visits_max as u64 + VALUES_TIMES * all
+    engine.limits.query_visits_max as u64 + VALUE_READS_MAX * all
 }
 
-fn reading<'a>(
+/// Returns how streams are decoded for an engine.
+fn decode_options<'a>(
     engine: &'a Engine,
     dictionary: &'a Dictionary,
-    options: RecordOptions,
+    record: RecordOptions,
     checks: CheckLevel,
 ) -> DecodeOptions<'a> {
     let Engine { vocabulary, limits, identity, .. } = engine;
-    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record: options, checks }
+    DecodeOptions { dictionary, vocabulary, identity: *identity, limits, record, checks }
 }

@@ -55,16 +55,16 @@ impl Engine {
     /// changes, for a matcher that will be used again. Does nothing if the matcher has seen no message since the last call.
     pub fn follow(&self, matcher: &mut Matcher) {
         // If the main segment has changed too, only messages show which of its states are needed.
-        if matcher.valid_for == (self.identity, self.bulk_version) {
+        if matcher.valid_for == (self.identity, self.main_version) {
             matcher.follow(self);
         }
     }
 
     /// Empties the caches of a matcher if they belong to another engine or to an earlier main segment.
     pub(super) fn catch_up(&self, matcher: &mut Matcher) {
-        if matcher.valid_for != (self.identity, self.bulk_version) {
+        if matcher.valid_for != (self.identity, self.main_version) {
             matcher.forget();
-            matcher.valid_for = (self.identity, self.bulk_version);
+            matcher.valid_for = (self.identity, self.main_version);
         }
     }
 }

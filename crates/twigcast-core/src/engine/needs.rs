@@ -1,8 +1,8 @@
-//! What is known of a query once it is compiled: what it needs of the scanner, and what is to be warned of.
+//! The needs of compiled queries: what the scanner has to record, and what is to be warned of.
 
 use crate::scan::RecordOptions;
 
-/// What matching a query needs of the scanner.
+/// The needs of matching one query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ScanNeeds {
     /// Attributes are to be recorded.
@@ -13,7 +13,7 @@ pub(super) struct ScanNeeds {
     pub(super) rewrites: bool,
 }
 
-/// How many of the registered queries have each need.
+/// The numbers of registered queries that have each need.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NeedCounts {
     attributes: usize,

@@ -1,15 +1,16 @@
-//! What the queries select, beyond whether they match: nodes, numbers, payloads.
+//! The results of queries beyond whether they match: selected nodes, their number, payloads.
 
 use std::sync::Arc;
 
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
 use super::query_set::QuerySet;
 use super::subscribers::Subscribers;
-use super::subscription_table::{QueryContext, Slot};
+use super::subscription_table::QueryContext;
 use super::{Engine, EvaluationSource, Matcher, MessageDeliveries};
 use crate::document::{Message, NodeKind};
 use crate::error::MessageError;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
+use crate::ids::Slot;
 use crate::query::ast::Expr;
 use crate::query::{self, ParseOptions, Query, normal};
 use crate::rewrite::batch::{BatchRewriter, QueryResults, UNASSEMBLED};
@@ -36,7 +37,7 @@ pub struct SelectedNode {
 }
 
 impl Engine {
-    /// The queries that could not be decided on the last message, by subscription, with the reason.
+    /// Returns the subscriptions that could not be decided on the last message, with the reason, by slot.
     pub fn failures(&self, matcher: &Matcher) -> Vec<(Slot, String)> {
         let mut list = Vec::new();
         let mut slots = Vec::new();
@@ -49,21 +50,20 @@ impl Engine {
         list
     }
 
-    /// Match a message of which [`Self::node_count`] is to be asked.
+    /// Matches a message, recording what [`Self::node_count`] needs.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// The errors of [`Self::run`].
     pub fn run_counting(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         self.run_recording(matcher, source, RecordOptions::ALL, true)
     }
 
-    /// How many nodes a subscription selects in the message last run with [`Self::run_counting`]; 1 for an expression
-    /// that is no node-set and true, and for a query that rewrites.
+    /// Returns how many nodes a subscription selects in the message last matched by [`Self::run_counting`]; 1 for a true
+    /// expression that is no node-set, and for a query that rewrites.
     ///
     /// # Errors
     /// The query is too expensive on this message.
     pub fn node_count(&self, matcher: &mut Matcher, source: &[u8], slot: Slot) -> Result<usize, EvalError> {
-        // A query that rewrites selects nothing; like a true expression it counts as one.
         let Some(expr) = self.expression(matcher, slot) else { return Ok(1) };
         let evaluator = self.evaluator(Message { source, document: &matcher.document });
         Ok(match evaluator.value(&expr, Context::DOCUMENT)? {
@@ -72,10 +72,10 @@ impl Engine {
         })
     }
 
-    /// The nodes that a subscription selects in a message, in document order; none where its value is no node-set.
+    /// Returns the nodes that a subscription selects in a message, in document order; none if its value is no node-set.
     ///
     /// # Errors
-    /// The message is rejected, or (inner) the query is too expensive on it.
+    /// The message is rejected; or (inner error) the query is too expensive on it.
     pub fn selected(
         &self,
         matcher: &mut Matcher,
@@ -96,15 +96,15 @@ impl Engine {
         }))
     }
 
-    /// Does any query rewrite? If none does, all that match get the message itself, and nothing need be delivered.
+    /// Returns `true` if some query rewrites. If none does, every match delivers the message itself.
     pub fn has_rewriting(&self) -> bool {
         self.needs.has_rewriting()
     }
 
-    /// Match a message of which [`Self::deliver`] is to be asked.
+    /// Matches a message, recording what [`Self::deliver`] needs.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// The errors of [`Self::run`].
     pub fn run_delivering(&self, matcher: &mut Matcher, source: &[u8]) -> Result<(), MessageError> {
         if self.has_rewriting() {
             self.run_recording(matcher, source, RecordOptions::ALL, self.unshared_results)
@@ -113,8 +113,8 @@ impl Engine {
         }
     }
 
-    /// What the last message, run with [`Self::run_delivering`], is to be delivered as. The payloads are added to
-    /// `payloads`; subscriptions that get the same one share it.
+    /// Returns the deliveries of the message last matched by [`Self::run_delivering`]. Payloads are added to `payloads`;
+    /// subscriptions with equal results share one.
     pub fn deliver(&self, matcher: &mut Matcher, source: &[u8], payloads: &mut Payloads) -> MessageDeliveries {
         let mut delivered = MessageDeliveries::default();
         let MessageDeliveries { slots, numbers, .. } = &mut delivered;
@@ -122,7 +122,7 @@ impl Engine {
         delivered
     }
 
-    /// The same, appended to lists; returns the failures.
+    /// Appends the deliveries to lists, as [`Self::deliver`] does. Returns the failures.
     pub fn deliver_to(
         &self,
         matcher: &mut Matcher,
@@ -132,32 +132,32 @@ impl Engine {
     ) -> Vec<(Slot, ExtractError)> {
         let before = payloads.len() as u32;
         let mut delivered = MessageDeliveries::default();
-        let Matcher { document, guide, decisions, in_order, .. } = matcher;
-        let mut session = self.session(Message { source, document }, payloads);
-        let (mut elsewhere, mut is_in_order) = (Vec::new(), false);
+        let Matcher { document, rewriter, decisions, in_order, .. } = matcher;
+        let mut interpreter = self.interpreter(Message { source, document }, payloads);
+        let (mut unassembled, mut is_in_order) = (Vec::new(), false);
         if self.unshared_results {
-            session.share_nothing();
-        } else if guide.is_ready() {
-            guide.find_results(&mut session);
-            if self.registry.is_all_plain() && guide.is_certain(self.limits.result_bytes_max) {
-                // Nearly always so: then nothing is noted on the way.
+            interpreter.share_nothing();
+        } else if rewriter.is_ready() {
+            rewriter.find_results(&mut interpreter);
+            if self.registry.is_all_plain() && rewriter.is_certain(self.limits.result_bytes_max) {
+                // Nearly always, each query has one subscription, and all results are certain: slots are query numbers.
                 in_order.begin(self.slot_bound(), before);
                 is_in_order = true;
-                guide.name_certain_results(in_order);
-                if let Err(error) = guide.write_results(&mut session, &[]) {
+                rewriter.name_certain_results(in_order);
+                if let Err(error) = rewriter.write_results(&mut interpreter, &[]) {
                     in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
                     delivered.fail_all(&error);
                     is_in_order = false;
                 }
             } else {
-                let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
-                match guide.write_results(&mut session, &too_large) {
+                let too_large = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
+                match rewriter.write_results(&mut interpreter, &too_large) {
                     Ok(()) => delivered.numbers.iter_mut().for_each(|number| *number += before),
                     Err(error) => delivered.fail_all(&error),
                 }
             }
         }
-        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut delivered);
+        self.deliver_remaining((rewriter, &decisions.matched), &unassembled, &mut interpreter, &mut delivered);
         if !is_in_order && delivered.slots.is_sorted() {
             slots.append(&mut delivered.slots);
             numbers.append(&mut delivered.numbers);
@@ -171,11 +171,11 @@ impl Engine {
         delivered.failures
     }
 
-    /// Match a message and tell what it is delivered as, as [`Self::run_delivering`] and [`Self::deliver`] do; but
-    /// results that are known need not be put together.
+    /// Matches a message and returns its deliveries, as [`Self::run_delivering`] and [`Self::deliver`] do, but without
+    /// assembling results that need no evaluation.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// The errors of [`Self::run`].
     pub fn prepare(
         &self,
         matcher: &mut Matcher,
@@ -183,23 +183,23 @@ impl Engine {
         payloads: &mut Payloads,
     ) -> Result<PreparedDeliveries, MessageError> {
         self.run_delivering(matcher, source)?;
-        let Matcher { document, guide, decisions, .. } = matcher;
-        let mut session = self.session(Message { source, document }, payloads);
-        let (mut deliveries, mut elsewhere) = (MessageDeliveries::default(), Vec::new());
+        let Matcher { document, rewriter, decisions, .. } = matcher;
+        let mut interpreter = self.interpreter(Message { source, document }, payloads);
+        let (mut deliveries, mut unassembled) = (MessageDeliveries::default(), Vec::new());
         let (mut prepared, mut named) = (None, None);
         if self.unshared_results {
-            session.share_nothing();
-        } else if guide.is_ready() {
-            guide.find_results(&mut session);
-            if !guide.is_certain(self.limits.result_bytes_max) {
+            interpreter.share_nothing();
+        } else if rewriter.is_ready() {
+            rewriter.find_results(&mut interpreter);
+            if !rewriter.is_certain(self.limits.result_bytes_max) {
                 let mut delivered = MessageDeliveries::default();
-                let too_large = self.deliver_batch_results(guide, &mut delivered, &mut elsewhere);
+                let too_large = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
                 deliveries.failures.append(&mut delivered.failures);
-                named = Some((delivered, guide.take_named(), too_large));
+                named = Some((delivered, rewriter.take_named(), too_large));
             }
-            prepared = Some(guide.take_prepared());
+            prepared = Some(rewriter.take_prepared());
         }
-        self.deliver_remaining((guide, &decisions.matched), &elsewhere, &mut session, &mut deliveries);
+        self.deliver_remaining((rewriter, &decisions.matched), &unassembled, &mut interpreter, &mut deliveries);
         let others = payloads.len() as u32;
         let subscribed = SubscribersAtMatch {
             subscribers: Arc::clone(self.registry.subscribers()),
@@ -208,26 +208,26 @@ impl Engine {
         Ok(PreparedDeliveries::new(deliveries, others, (prepared.unwrap_or_default(), named), subscribed))
     }
 
-    /// Tell what the queries that the guide has decided are to get, by number of result, but for those that have to be
-    /// asked `elsewhere`. Returns the numbers of results that are too large, ascending.
+    /// Adds the deliveries of the queries that the batch rewriter has decided, by result id. Queries whose results the
+    /// interpreter must produce are added to `unassembled`. Returns the ids of results that are too large, ascending.
     fn deliver_batch_results(
         &self,
-        guide: &mut BatchRewriter,
+        rewriter: &mut BatchRewriter,
         delivered: &mut MessageDeliveries,
-        elsewhere: &mut Vec<u32>,
+        unassembled: &mut Vec<u32>,
     ) -> Vec<u32> {
         let bytes_max = self.limits.result_bytes_max;
-        let (book, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
+        let (subscribers, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
         let mut deliveries = QueryResults::default();
-        let too_large = guide.name_results(bytes_max, &mut deliveries);
+        let too_large = rewriter.name_results(bytes_max, &mut deliveries);
         if is_plain && !deliveries.has_unassembled {
             (delivered.slots, delivered.numbers) = (deliveries.queries, deliveries.numbers);
         } else {
             for (&query, &number) in deliveries.queries.iter().zip(&deliveries.numbers) {
                 if number == UNASSEMBLED {
-                    elsewhere.push(query);
+                    unassembled.push(query);
                 } else {
-                    delivered.push_subscribers(book, query, number);
+                    delivered.push_subscribers(subscribers, query, number);
                 }
             }
         }
@@ -235,16 +235,16 @@ impl Engine {
         too_large
     }
 
-    /// Tell what all other queries that match are to get.
+    /// Adds the deliveries of all other queries that match.
     fn deliver_remaining<'a>(
         &'a self,
-        (guide, matched): (&BatchRewriter, &QuerySet),
+        (rewriter, matched): (&BatchRewriter, &QuerySet),
         unassembled: &[u32],
-        session: &mut Interpreter<'a>,
+        interpreter: &mut Interpreter<'a>,
         delivered: &mut MessageDeliveries,
     ) {
         let is_delivered =
-            |query: &u32| !self.unshared_results && self.classes.contains(*query) && guide.decides(*query);
+            |query: &u32| !self.unshared_results && self.classes.contains(*query) && rewriter.decides(*query);
         let others = matched.iter().filter(|query| !is_delivered(query));
         let mut several = Vec::new();
         for query in others.chain(unassembled.iter().copied()) {
@@ -256,7 +256,7 @@ impl Engine {
                 }
                 Subscribers::Several(slots) => slots,
             };
-            match session.deliver_member(self.family(query), || self.program(query)) {
+            match interpreter.deliver_member(self.family(query), || self.program(query)) {
                 Ok(Some(number)) => delivered.push(slots, number),
                 Ok(None) => delivered.push(slots, MessageDeliveries::WHOLE),
                 Err(error) => delivered.fail(slots, &error),
@@ -269,8 +269,8 @@ impl Engine {
         self.families.get(query as usize).copied().unwrap_or(FamilyRef::NONE)
     }
 
-    /// A session that adds the results of queries to `payloads`.
-    pub(super) fn session<'a>(&'a self, message: Message<'a>, payloads: &'a mut Payloads) -> Interpreter<'a> {
+    /// Returns an interpreter that adds the results of queries to `payloads`.
+    pub(super) fn interpreter<'a>(&'a self, message: Message<'a>, payloads: &'a mut Payloads) -> Interpreter<'a> {
         Interpreter::new(message, &self.vocabulary, &self.interner, &self.limits, payloads)
     }
 
@@ -278,7 +278,7 @@ impl Engine {
         self.program(query).is_some()
     }
 
-    /// The expression whose nodes a subscription selects.
+    /// Returns the expression whose nodes a subscription selects; `None` if the query rewrites or is external.
     fn expression(&self, matcher: &mut Matcher, slot: Slot) -> Option<Arc<Expr>> {
         let query = self.registry.query_of(slot)?;
         if self.rewrites_query(query) || self.is_external(slot) {
@@ -298,6 +298,7 @@ impl Engine {
     }
 }
 
+/// Returns the boolean value of a value.
 fn truth(value: &Value<'_>) -> bool {
     match value {
         Value::Boolean(value) => *value,
@@ -307,6 +308,7 @@ fn truth(value: &Value<'_>) -> bool {
     }
 }
 
+/// Describes a node for the caller.
 fn describe(evaluator: &Evaluator<'_>, locator: &mut Locator<'_>, node: NodeRef) -> SelectedNode {
     let message = evaluator.message();
     let document = message.document;

@@ -1,4 +1,4 @@
-//! What a matcher has learnt of one layer of the population, and where in the message in hand it has to decide.
+//! The path cache: the lazy DFA and memo tables of one segment, per matcher.
 
 use super::decide::{Decisions, MessageRun, ValueLookups};
 use super::early_stop::MatchObserver;
@@ -7,19 +7,19 @@ use crate::automaton::dfa::LazyDfa;
 use crate::document::NodeId;
 use crate::twig::memo::Memo;
 
-/// The lazily built automaton of a layer, decisions filed under its states, and scratch for one message.
+/// The lazy DFA of a segment, decisions memoised for its states, and working memory for one message.
 #[derive(Debug, Default)]
 pub(super) struct PathCache {
     pub(super) dfa: LazyDfa,
     memo: Memo,
-    /// Elements at which something remains to be decided, with the index of what.
+    /// The elements of the current message that leave something to be decided, with the index of what.
     pub(super) work: Vec<(NodeId, u32)>,
     lookups: ValueLookups,
 }
 
-/// Elements for which look-ups are made together: as many as what is looked up stays in the cache for.
-const LOOKUPS_AT_ONCE: usize = 16;
-/// Up to this size what was learnt is in the processor's cache anyhow, and looking ahead would gain nothing.
+/// Elements for which lookups are made together: as many as what is looked up stays in the cache for.
+const BATCH_ELEMENTS: usize = 16;
+/// Up to this size the DFA stays in the processor's cache, and looking ahead gains nothing.
 const CACHED_BYTES: usize = 1 << 20;
 
 impl PathCache {
@@ -32,7 +32,7 @@ impl PathCache {
         self.memo.clear();
     }
 
-    /// Make ready for a message: what was learnt of paths that have changed since is forgotten.
+    /// Prepares for a message: clears the cache if the paths have changed.
     pub(super) fn prepare(&mut self, population: &QueryIndex, paths: &PathIndex) {
         self.work.clear();
         if !self.dfa.is_of(&paths.nfa) {
@@ -41,24 +41,24 @@ impl PathCache {
         self.dfa.prepare(&paths.nfa, population);
     }
 
-    /// Decide what remains at the elements of the message, until `watch` has enough.
+    /// Decides what remains at the elements of the message, until the observer has enough.
     pub(super) fn decide(
         &mut self,
         run: &mut MessageRun<'_, '_>,
         decisions: &mut Decisions,
         paths: &PathIndex,
-        watch: &mut impl MatchObserver,
+        observer: &mut impl MatchObserver,
     ) {
         let Self { dfa, memo, work, lookups, .. } = self;
         let prefetches = dfa.bytes() > CACHED_BYTES;
-        for (number, elements) in work.chunks(LOOKUPS_AT_ONCE).enumerate() {
+        for (batch, elements) in work.chunks(BATCH_ELEMENTS).enumerate() {
             if prefetches {
                 run.look_up(decisions, elements.iter().map(|&(node, id)| (node, &dfa.undecided(id).keyed)), lookups);
             }
             for (index, &(node, id)) in elements.iter().enumerate() {
-                let asked = prefetches.then(|| lookups.request(index));
-                run.decide(decisions, node, dfa.undecided(id), paths, memo, asked);
-                if watch.should_poll(number * LOOKUPS_AT_ONCE + index) && watch.has_enough(decisions) {
+                let request = prefetches.then(|| lookups.request(index));
+                run.decide(decisions, node, dfa.undecided(id), paths, memo, request);
+                if observer.should_poll(batch * BATCH_ELEMENTS + index) && observer.has_enough(decisions) {
                     return;
                 }
             }

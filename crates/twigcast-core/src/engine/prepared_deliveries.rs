@@ -1,40 +1,43 @@
-//! What one message is delivered as, with results that are known but not put together.
+//! The deliveries of one message, with results that are decided but not assembled.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard};
 
 use super::deliveries::MessageDeliveries;
-use super::slot_order::{SPARSE, put_in_order, with_in_order};
+use super::slot_order::{SPARSE, put_in_order, with_slot_order};
 use super::subscribers::{Subscribers, SubscribersByQuery};
-use super::subscription_table::Slot;
+use crate::ids::Slot;
 use crate::rewrite::batch::QueryResults;
 use crate::rewrite::{ExtractError, Payloads, PreparedResults, ResultIds};
 
-/// Only laying out writes; if that ends in a panic, some entries are where they were and some are not, and nobody may put
-/// results together from them.
+/// The panic message where laying out the results was interrupted. Only laying out writes; if it ends in a panic, the
+/// entries are inconsistent, and no result may be assembled from them.
 const CUT_SHORT: &str = "laying out the results of this message was cut short by a panic";
 
-/// What one message is delivered as. Until somebody asks for the single deliveries, it is known by groups of queries who
-/// gets what; results are put together one by one, or all at once. The population may change meanwhile.
+/// The deliveries of one message, before results are assembled.
+///
+/// Until the deliveries are read, they are kept by groups of queries, and expanded then. Results are assembled one by one
+/// or all at once. The population may change in the meantime: the subscribers are those at the time of the match.
 #[derive(Debug)]
 pub struct PreparedDeliveries {
-    /// What was told when the message was matched. Its payloads come first.
+    /// Deliveries whose payloads were made when the message was matched. These payloads come first.
     immediate: MessageDeliveries,
-    remaining: u32,
-    /// Written to only to lay it out for putting all results together; what it tells stays.
+    /// The number of these payloads.
+    immediate_count: u32,
+    /// Written to only to lay it out for assembling all results, which changes no result.
     prepared: RwLock<PreparedResults>,
-    /// Numbers of results that are larger than allowed, counted without the payloads, ascending.
+    /// Ids of results that are larger than allowed, ascending.
     too_large: Vec<u32>,
     subscribed: SubscribersAtMatch,
     count: usize,
-    named: OnceLock<ExpandedDeliveries>,
+    expanded: OnceLock<ExpandedDeliveries>,
 }
 
-/// Who subscribed to which query when the message was matched.
+/// The subscribers of each query when the message was matched.
 #[derive(Debug)]
 pub(super) struct SubscribersAtMatch {
     pub subscribers: Arc<SubscribersByQuery>,
-    /// Each query has one subscription, of its own number.
+    /// Each query has one subscription whose slot is the query's number.
     pub is_plain: bool,
 }
 
@@ -63,32 +66,32 @@ impl SubscribersAtMatch {
     }
 }
 
-/// The single deliveries.
+/// The deliveries, one by one.
 #[derive(Debug)]
 struct ExpandedDeliveries {
     delivered: MessageDeliveries,
-    /// Are the slots known to ascend?
+    /// The slots are in ascending order.
     is_in_order: bool,
     results: ResultIds,
 }
 
 impl PreparedDeliveries {
-    /// `others`: how many payloads there are of what was told. What is named already is numbered from 0, and has the
-    /// numbers of those that are too large with it.
+    /// Creates the deliveries of a message. `immediate_count` payloads have been made. If the results have ids already,
+    /// `named` has their deliveries, the results, and the ids of those that are too large.
     pub(super) fn new(
         immediate: MessageDeliveries,
-        remaining: u32,
+        immediate_count: u32,
         (prepared, named): (PreparedResults, Option<(MessageDeliveries, ResultIds, Vec<u32>)>),
         subscribed: SubscribersAtMatch,
     ) -> Self {
         let count = immediate.slots.len() + if named.is_none() { subscribed.count(&prepared) } else { 0 };
         let (prepared, too_large) = (RwLock::new(prepared), Vec::new());
         let mut prepared_deliveries =
-            Self { immediate, remaining, prepared, too_large, subscribed, count, named: OnceLock::new() };
+            Self { immediate, immediate_count, prepared, too_large, subscribed, count, expanded: OnceLock::new() };
         if let Some((delivered, results, too_large)) = named {
-            let single = prepared_deliveries.after_immediate(delivered, results);
-            prepared_deliveries.count = single.delivered.slots.len();
-            (prepared_deliveries.named, prepared_deliveries.too_large) = (single.into(), too_large);
+            let expanded = prepared_deliveries.with_immediate(delivered, results);
+            prepared_deliveries.count = expanded.delivered.slots.len();
+            (prepared_deliveries.expanded, prepared_deliveries.too_large) = (expanded.into(), too_large);
         }
         prepared_deliveries
     }
@@ -97,35 +100,35 @@ impl PreparedDeliveries {
         self.prepared.read().expect(CUT_SHORT)
     }
 
-    /// What was told, and then this.
-    fn after_immediate(&self, mut delivered: MessageDeliveries, results: ResultIds) -> ExpandedDeliveries {
-        if self.remaining > 0 {
-            delivered.numbers.iter_mut().for_each(|number| *number += self.remaining);
+    /// Returns the immediate deliveries and those of results.
+    fn with_immediate(&self, mut delivered: MessageDeliveries, results: ResultIds) -> ExpandedDeliveries {
+        if self.immediate_count > 0 {
+            delivered.numbers.iter_mut().for_each(|number| *number += self.immediate_count);
         }
         delivered.slots.extend_from_slice(&self.immediate.slots);
         delivered.numbers.extend_from_slice(&self.immediate.numbers);
         ExpandedDeliveries { delivered, is_in_order: false, results }
     }
 
-    /// The single deliveries, told now if they were not before; in order, if that is as good as for nothing.
-    fn single(&self) -> &ExpandedDeliveries {
+    /// Returns the expanded deliveries. If they are expanded now, they are in order if that costs nothing.
+    fn expanded(&self) -> &ExpandedDeliveries {
         let is_many = self.count >= self.slot_bound() / SPARSE;
         let deliver = || if self.subscribed.is_plain && is_many { self.deliver_in_order() } else { self.deliver() };
-        self.named.get_or_init(deliver)
+        self.expanded.get_or_init(deliver)
     }
 
     fn deliver(&self) -> ExpandedDeliveries {
         let mut immediate = QueryResults::default();
-        let results = self.prepared().named(&mut immediate);
-        self.after_immediate(self.subscribed.deliver(immediate), results)
+        let results = ResultIds::of(&self.prepared(), &mut immediate);
+        self.with_immediate(self.subscribed.deliver(immediate), results)
     }
 
-    /// [`Self::deliver`] where each query has one subscription, of its own number.
+    /// Expands the deliveries in order, where each query has one subscription whose slot is the query's number.
     fn deliver_in_order(&self) -> ExpandedDeliveries {
         let mut delivered = MessageDeliveries::default();
-        let results = with_in_order(|in_order| {
-            in_order.begin(self.slot_bound(), self.remaining);
-            let results = self.prepared().named(in_order);
+        let results = with_slot_order(|in_order| {
+            in_order.begin(self.slot_bound(), self.immediate_count);
+            let results = ResultIds::of(&self.prepared(), in_order);
             in_order.put_all(&self.immediate.slots, &self.immediate.numbers);
             in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
             results
@@ -137,32 +140,32 @@ impl PreparedDeliveries {
         self.subscribed.subscribers.keys.len()
     }
 
-    /// How many deliveries there are.
+    /// Returns the number of deliveries.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// None?
+    /// Returns `true` if there are no deliveries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many results there are: first the payloads made when the message was matched, then those that are put
-    /// together.
+    /// Returns the number of payloads: first those made when the message was matched, then the results to be assembled.
     pub fn result_count(&self) -> usize {
-        self.remaining as usize + self.single().results.len()
+        self.immediate_count as usize + self.expanded().results.len()
     }
 
-    /// Matching subscriptions, in no order, with the number of each one's result; [`MessageDeliveries::WHOLE`] where the message
-    /// itself is delivered.
+    /// Returns the slots of matching subscriptions, in no order, and the index of each payload;
+    /// [`MessageDeliveries::WHOLE`] where the message itself is delivered.
     pub fn deliveries(&self) -> (&[Slot], &[u32]) {
-        let MessageDeliveries { slots, numbers, .. } = &self.named.get_or_init(|| self.deliver()).delivered;
+        let MessageDeliveries { slots, numbers, .. } = &self.expanded.get_or_init(|| self.deliver()).delivered;
         (slots, numbers)
     }
 
-    /// The same, ascending.
+    /// Returns the same by ascending slots.
     pub fn deliveries_in_order(&self) -> (Cow<'_, [Slot]>, Cow<'_, [u32]>) {
-        let ExpandedDeliveries { delivered: MessageDeliveries { slots, numbers, .. }, is_in_order, .. } = self.single();
+        let ExpandedDeliveries { delivered: MessageDeliveries { slots, numbers, .. }, is_in_order, .. } =
+            self.expanded();
         if *is_in_order {
             return (Cow::Borrowed(slots), Cow::Borrowed(numbers));
         }
@@ -171,56 +174,55 @@ impl PreparedDeliveries {
         (Cow::Owned(slots), Cow::Owned(numbers))
     }
 
-    /// Matching subscriptions without a payload, with the reason.
+    /// Returns the slots of matching subscriptions without a payload, with the reason.
     pub fn failures(&self) -> &[(Slot, ExtractError)] {
         &self.immediate.failures
     }
 
-    /// The number of a result that is put together when it is asked for, without the payloads; `None`: it is one of these,
-    /// or there is none of this number.
-    fn later(&self, number: usize) -> Option<usize> {
-        let number = number.checked_sub(self.remaining as usize)?;
-        (number < self.single().results.len()).then_some(number)
+    /// Returns the id of the result with an index; `None` if it is a payload that was made before, or there is none.
+    fn result_id(&self, number: usize) -> Option<usize> {
+        let number = number.checked_sub(self.immediate_count as usize)?;
+        (number < self.expanded().results.len()).then_some(number)
     }
 
     fn is_too_large(&self, number: usize) -> bool {
         !self.too_large.is_empty() && self.too_large.binary_search(&(number as u32)).is_ok()
     }
 
-    /// How many bytes a result has; `None`: it is one of the payloads, or there is none of this number. One that is larger
-    /// than allowed is nobody's, and has none.
+    /// Returns the size in bytes of the result with an index; `None` if it is a payload that was made before, or there is
+    /// none. A result that is larger than allowed is delivered to nobody, and has size 0.
     pub fn size(&self, number: usize) -> Option<usize> {
-        let number = self.later(number)?;
-        Some(if self.is_too_large(number) { 0 } else { self.single().results.size(&self.prepared(), number) })
+        let number = self.result_id(number)?;
+        Some(if self.is_too_large(number) { 0 } else { self.expanded().results.size(&self.prepared(), number) })
     }
 
-    /// Puts a result together that is no payload; nothing if there is none of this number. `source` is the message,
-    /// `memory` is for the bytes, and may be given again for others.
+    /// Assembles the result with an index; empty if there is none. `source` is the message; `memory` takes the bytes, and can
+    /// be used again.
     pub fn write<'a>(&self, number: usize, source: &[u8], memory: &'a mut Vec<u8>) -> &'a [u8] {
-        match self.later(number) {
+        match self.result_id(number) {
             Some(number) if !self.is_too_large(number) => {
-                self.single().results.write(&self.prepared(), number, source, memory)
+                self.expanded().results.write(&self.prepared(), number, source, memory)
             }
             _ => &[],
         }
     }
 
-    /// Puts all results together, in the order of their numbers. `source` is the message, `told` has the payloads made when
-    /// it was matched, which are copied.
+    /// Assembles all results, in the order of their indexes. `source` is the message; `immediate` are the payloads that were
+    /// made when it was matched, which are copied.
     ///
     /// # Errors
-    /// There is no memory for all of them. Those that are too large are known, and nothing else fails.
+    /// There is not enough memory.
     ///
     /// # Panics
-    /// Where an earlier call did.
+    /// An earlier call panicked.
     pub fn write_all<'a>(
         &self,
         source: &[u8],
         immediate: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
     ) -> Result<(), ExtractError> {
-        let results = &self.single().results;
-        // This pays also where results are too large, which are put together another way: by a sixth.
+        let results = &self.expanded().results;
+        // Laying out saves a sixth of the time even if some results are too large.
         if !results.is_empty() {
             self.prepared.write().expect(CUT_SHORT).join(source);
         }
@@ -237,10 +239,10 @@ mod tests {
     use crate::limits::Limits;
     use crate::rewrite::{ExtractError, Payloads};
 
-    /// Where elements nest deeply in themselves, each path leads from each binding to nearly all that is below: what that
-    /// means is not found out beyond bounds, nor what is below looked at; and the next message is decided as ever.
+    /// Where elements of one name are deeply nested, each path leads from each binding to nearly all nodes below. The batch
+    /// rewriter gives up within bounds there, and decides the next message as usual.
     #[test]
-    fn deep_nesting_is_no_work_for_a_guide() {
+    fn deep_nesting_is_not_left_to_the_batch_rewriter() {
         let mut engine = Engine::new(Limits::default());
         let context = QueryContext::default();
         for steps in 0..12 {
@@ -253,14 +255,14 @@ mod tests {
         let mut matcher = Matcher::new();
         let mut decided = |xml: &str| {
             engine.run_delivering(&mut matcher, xml.as_bytes()).expect("a well-formed message");
-            if !matcher.guide.is_ready() {
+            if !matcher.rewriter.is_ready() {
                 return (false, false);
             }
             let message = Message { source: xml.as_bytes(), document: &matcher.document };
-            matcher.guide.find_results(&mut engine.session(message, &mut Payloads::default()));
-            (true, matcher.guide.is_certain(usize::MAX))
+            matcher.rewriter.find_results(&mut engine.interpreter(message, &mut Payloads::default()));
+            (true, matcher.rewriter.is_certain(usize::MAX))
         };
-        // Of label paths and paths; of values and bindings; of nodes and bindings: each a product too large.
+        // Each product is too large: label paths times paths, values times bindings, nodes times bindings.
         for (depth, leaves, expected) in
             [(1_900, 1, (false, false)), (400, 4_000, (false, false)), (700, 1_500, (true, false))]
         {
@@ -269,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Results are told apart by numbers that go on from message to message, and begin anew when there are no more.
+    /// Marks that distinguish results go on from message to message, and begin anew when there are no more.
     #[test]
     fn numbers_of_results_begin_anew() {
         let mut engine = Engine::new(Limits::default());
@@ -300,8 +302,8 @@ mod tests {
         }
     }
 
-    /// Queries with several conditions are laid out anew once it has cost as much to look for them, by how often their
-    /// conditions held, and then they are found as before; also where label paths were learnt meanwhile.
+    /// Queries with several conditions are laid out again, by how often their conditions held, once looking them up has cost
+    /// as much. They are found as before then, also if label paths were added in the meantime.
     #[test]
     fn queries_are_put_in_order_by_how_often_their_conditions_hold() {
         let mut engine = Engine::new(Limits::default());
@@ -315,7 +317,7 @@ mod tests {
         let mut matcher = Matcher::new();
         let mut patience = Vec::new();
         for number in 0_u32..4_000 {
-            // Of the first values each is there nearly always, of the last hardly ever; the paths grow now and then.
+            // The first values nearly always occur, the last hardly ever; new paths occur now and then.
             let (a, b, c) = (number % 3, number / 3 % 4, if number % 7 == 0 { number / 7 % 5 } else { 9 });
             let more = if number % 1_500 == 1_499 { format!("<x{number}/>") } else { String::new() };
             let item = |a, b, c| format!("<i><a>{a}</a><b>{b}</b><c>{c}</c></i>");
@@ -325,16 +327,16 @@ mod tests {
             engine.slots(&matcher, &mut slots);
             let expected: Vec<u32> = if c < 5 { vec![a + 3 * b + 12 * c] } else { Vec::new() };
             assert_eq!(slots, expected, "message {number}");
-            patience.push(matcher.guide.patience);
+            patience.push(matcher.rewriter.patience);
         }
         patience.dedup();
         assert_eq!(patience.len(), 2, "{patience:?}");
     }
 
-    /// Where queries only went, all is laid out anew once it has cost as much to skip them; not for each that goes, and
-    /// with the same results all the while.
+    /// Where queries were only removed, the rest is laid out again once skipping them has cost as much, with the same results
+    /// all the time.
     #[test]
-    fn queries_that_only_went_are_not_skipped_for_ever() {
+    fn removed_queries_are_not_skipped_for_ever() {
         const COUNT: usize = 240;
         let mut engine = Engine::new(Limits::default());
         let context = QueryContext::default();
@@ -351,7 +353,7 @@ mod tests {
         };
         let mut matcher = Matcher::new();
         assert_eq!(immediate(&engine, &mut matcher).len(), COUNT);
-        assert!(matcher.guide.is_certain(usize::MAX));
+        assert!(matcher.rewriter.is_certain(usize::MAX));
         for gone in 1..4 {
             assert!(engine.remove(&(gone * 50).to_string()));
             let expected = immediate(&engine, &mut Matcher::new());
@@ -359,19 +361,19 @@ mod tests {
             let mut skipping = 0;
             loop {
                 assert_eq!(immediate(&engine, &mut matcher), expected);
-                if matcher.guide.is_certain(usize::MAX) {
+                if matcher.rewriter.is_certain(usize::MAX) {
                     break;
                 }
                 skipping += 1;
-                assert!(skipping < 100, "nothing is laid out anew");
+                assert!(skipping < 100, "nothing is laid out again");
             }
             assert!(skipping > 10, "laid out after {skipping} messages");
         }
     }
 
-    /// A panic while the results are laid out leaves them half laid out: nobody gets any of them then.
+    /// After a panic while the results were laid out, no result can be read.
     #[test]
-    fn what_a_panic_left_half_laid_out_is_refused() {
+    fn results_cannot_be_read_after_a_panic_in_laying_out() {
         let mut engine = Engine::new(Limits::default());
         let text = "for $v in //i return <r>{ $v/a }</r>";
         engine.add("one", text, &QueryContext::default(), false).expect(text);
@@ -391,7 +393,7 @@ mod tests {
         assert!(panics(&|| drop(prepared_deliveries.write(0, xml, &mut Vec::new()).to_vec())));
     }
 
-    /// Where there is no memory for all results, that is an error, and not the end of the process.
+    /// A lack of memory for all results is an error, and does not end the process.
     #[test]
     fn no_memory_for_all_results_is_an_error() {
         let mut engine = Engine::new(Limits::default());
@@ -400,7 +402,7 @@ mod tests {
         let xml = b"<m><i><a/></i></m>";
         let prepared_deliveries =
             engine.prepare(&mut Matcher::new(), xml, &mut Payloads::default()).expect("well-formed");
-        // So often that there are not as many addresses.
+        // The copies are larger than the address space.
         let (immediate, count) = (vec![0; 1 << 26], 1 << 22);
         let mut payloads = Payloads::default();
         let written = prepared_deliveries.write_all(xml, std::iter::repeat_n(&immediate[..], count), &mut payloads);

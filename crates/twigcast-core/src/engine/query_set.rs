@@ -1,13 +1,13 @@
-//! Sets of query numbers.
+//! Sets of queries as bits.
 
 use crate::simd::Kernel;
 
-/// Words of a set that are looked at together.
+/// Words of a set that are processed together.
 const SPAN: usize = 64;
-/// Members that are gathered before they are appended.
-const GATHERED: usize = 1 << 10;
+/// Members that are collected before they are appended.
+const COLLECTED: usize = 1 << 10;
 
-/// The first members of a word, and whatever comes where it has no more.
+/// Takes the first members of a word. Where it has no more, the rest of the group is arbitrary.
 #[inline(always)]
 fn take_group<const SIZE: usize>(base: u32, rest: &mut u64) -> [u32; SIZE] {
     std::array::from_fn(|_| {
@@ -17,9 +17,9 @@ fn take_group<const SIZE: usize>(base: u32, rest: &mut u64) -> [u32; SIZE] {
     })
 }
 
-/// The members that one word of a set stands for, ascending.
+/// Returns the members that a word of a set stands for, ascending.
 #[inline]
-pub(super) fn members(index: usize, word: u64) -> impl Iterator<Item = u32> {
+pub(super) fn word_members(index: usize, word: u64) -> impl Iterator<Item = u32> {
     let mut rest = word;
     std::iter::from_fn(move || {
         if rest == 0 {
@@ -31,25 +31,25 @@ pub(super) fn members(index: usize, word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// A set of small integers as one bit each.
+/// A set of small numbers, one bit each: queries, or slots.
 #[derive(Clone, Debug, Default)]
 pub struct QuerySet {
     words: Vec<u64>,
 }
 
 impl QuerySet {
-    /// Make it empty, with room for numbers below `bound`.
+    /// Removes all members, and makes space for numbers below `bound`.
     pub fn reset(&mut self, bound: usize) {
         self.words.clear();
         self.words.resize(bound.div_ceil(64), 0);
     }
 
-    /// Make it empty, to grow as needed: for sets that mostly stay empty.
+    /// Removes all members. The set grows as needed afterwards, which suits sets that mostly stay empty.
     pub(super) fn clear(&mut self) {
         self.words.clear();
     }
 
-    /// Add a number, making room for it.
+    /// Adds a number of any size.
     pub(super) fn insert_growing(&mut self, number: u32) {
         let word = number as usize >> 6;
         if word >= self.words.len() {
@@ -58,7 +58,7 @@ impl QuerySet {
         self.insert(number);
     }
 
-    /// Add all members of another set, making room for them.
+    /// Adds all members of another set.
     pub(super) fn insert_all(&mut self, other: &Self) {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -66,13 +66,13 @@ impl QuerySet {
         self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
     }
 
-    /// Make it the set of the numbers below `bound` that it does not have.
+    /// Replaces the set by its complement among the numbers below `bound`.
     pub(super) fn complement(&mut self, bound: usize) {
         self.words.resize(bound.div_ceil(64), 0);
         self.words.iter_mut().for_each(|word| *word = !*word);
     }
 
-    /// Take in another set; `new` becomes the set of the members that were not there yet. Whether there are any.
+    /// Adds all members of another set. `new` becomes the set of those that are new. Returns `true` if there are any.
     pub(super) fn take_in(&mut self, other: &Self, new: &mut Self) -> bool {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
@@ -86,7 +86,7 @@ impl QuerySet {
         new.words.iter().any(|&word| word != 0)
     }
 
-    /// The first member that is not below `from` and not in another set.
+    /// Returns the first member from `from` on that is not in another set.
     pub(super) fn next_without(&self, from: u32, other: &Self) -> Option<u32> {
         let first = from as usize >> 6;
         let mut below = u64::MAX << (from & 63);
@@ -100,7 +100,7 @@ impl QuerySet {
         None
     }
 
-    /// Add a number, making room for it; whether it was not there.
+    /// Adds a number of any size. Returns `true` if it is new.
     #[inline]
     pub(super) fn insert_new(&mut self, number: u32) -> bool {
         let (word, bit) = (number as usize >> 6, 1 << (number & 63));
@@ -112,44 +112,44 @@ impl QuerySet {
         is_new
     }
 
-    /// Add a number below the bound.
+    /// Adds a number below the bound.
     #[inline]
     pub fn insert(&mut self, number: u32) {
         self.words[number as usize >> 6] |= 1 << (number & 63);
     }
 
-    /// Add a number below the bound where `holds` says so, which may be as good as random: without a branch.
+    /// Adds a number below the bound if `holds` is true. Has no branch, since `holds` may be unpredictable.
     #[inline]
     pub(super) fn insert_if(&mut self, number: u32, holds: bool) {
         self.words[number as usize >> 6] |= u64::from(holds) << (number & 63);
     }
 
-    /// Is it a member?
+    /// Returns `true` if a number is a member.
     #[inline]
     pub fn contains(&self, number: u32) -> bool {
         self.words.get(number as usize >> 6).is_some_and(|word| word >> (number & 63) & 1 == 1)
     }
 
-    /// The members, ascending.
+    /// Returns the members, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words().flat_map(|(index, word)| members(index, word))
+        self.words().flat_map(|(index, word)| word_members(index, word))
     }
 
-    /// Was nothing added since [`Self::clear`]?
+    /// Returns `true` if nothing was added since [`Self::clear`].
     pub(super) fn is_blank(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The words of the set: number, members as bits.
+    /// Returns the words of the set that are not empty: index, members as bits.
     #[inline]
     pub(super) fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        // Of a few words at once it is soon known that they have none.
+        // Eight words at once are tested quickly.
         let some =
             self.words.chunks(8).enumerate().filter(|(_, words)| words.iter().fold(0, |all, word| all | word) != 0);
         some.flat_map(|(number, words)| (number * 8..).zip(words.iter().copied())).filter(|&(_, word)| word != 0)
     }
 
-    /// The members that a mask has too, with room for numbers below `bound`. The mask has no more words than that needs.
+    /// Returns the members that a mask has, too, as a set with space for numbers below `bound`. The mask is no longer.
     pub(super) fn masked(&self, mask: &[u64], bound: usize) -> Self {
         let mut words = Vec::with_capacity(bound.div_ceil(64));
         words.extend(self.words.iter().zip(mask).map(|(word, mask)| word & mask));
@@ -157,10 +157,10 @@ impl QuerySet {
         Self { words }
     }
 
-    /// Hand over the members that a mask has too, by word.
+    /// Passes the members that a mask has, too, on to `work`, by word.
     pub(super) fn for_each_common(&self, mask: &[u64], mut work: impl FnMut(usize, u64)) {
         for (number, (words, masks)) in self.words.chunks(8).zip(mask.chunks(8)).enumerate() {
-            // Of a few words at once it is soon known that they have none.
+            // Eight words at once are tested quickly.
             if words.iter().zip(masks).fold(0, |all, (word, mask)| all | word & mask) == 0 {
                 continue;
             }
@@ -171,22 +171,22 @@ impl QuerySet {
         }
     }
 
-    /// Append the members, ascending.
+    /// Appends the members, ascending.
     pub(super) fn append_to(&self, members: &mut Vec<u32>) {
         (APPEND_MEMBERS.get())(&self.words, members);
     }
 
-    /// Append the members, ascending: of each word, those that `admitted` leaves.
+    /// Appends the members, ascending: of each word, those that `admitted` leaves.
     pub(super) fn append_admitted_to(&self, members: &mut Vec<u32>, admitted: impl FnMut(usize, u64) -> u64) {
         append_admitted(&self.words, members, admitted);
     }
 
-    /// How many members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// No member?
+    /// Returns `true` if the set has no members.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
@@ -195,12 +195,14 @@ impl QuerySet {
 /// The SIMD kernel [`append_members`].
 type AppendMembersFn = fn(&[u64], &mut Vec<u32>);
 
-static APPEND_MEMBERS: Kernel<AppendMembersFn> = Kernel::new(|words, members| append_members(words, members));
+static APPEND_MEMBERS: Kernel<AppendMembersFn> = Kernel::new(append_members);
 
 /// Makes the kernel count bits and go from bit to bit in one instruction.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(crate) fn use_avx2() {
+    // A closure is compiled with the features of the function around it; the function itself would not be.
+    #[allow(clippy::redundant_closure)]
     APPEND_MEMBERS.choose(|words, members| append_members(words, members));
 }
 
@@ -213,7 +215,7 @@ fn append_members(words: &[u64], members: &mut Vec<u32>) {
 /// Appends the members of a set, ascending: of each word, those that `admitted` leaves.
 #[inline(always)]
 fn append_admitted(words: &[u64], members: &mut Vec<u32>, admitted: impl FnMut(usize, u64) -> u64) {
-    // By a sample: how many members words have that have some.
+    // A sample shows how many members a word has that is not empty.
     let sample = words.iter().step_by((words.len() / SPAN).max(1)).filter(|&&word| word != 0);
     let (some, count) = sample.fold((0, 0), |(n, m), word| (n + 1, m + word.count_ones()));
     if count > 2 * some + some / 2 {
@@ -225,47 +227,48 @@ fn append_admitted(words: &[u64], members: &mut Vec<u32>, admitted: impl FnMut(u
     }
 }
 
-/// [`append_admitted`]. Of each word the members are written in whole groups, and what was too much is overwritten: with
-/// groups as large as most words need, that costs less than a branch that goes either way at each member.
+/// Appends members as [`append_admitted`] does, in groups: of each word, whole groups are written, and the excess is
+/// overwritten by the next word. With groups as large as most words need, that costs less than an unpredictable branch
+/// for each member.
 #[inline(always)]
 fn append_groups<const SIZE: usize>(
     words: &[u64],
     members: &mut Vec<u32>,
     mut admitted: impl FnMut(usize, u64) -> u64,
 ) {
-    let mut gathered = [0; GATHERED];
+    let mut collected = [0; COLLECTED];
     let mut len = 0;
     for (span, words) in words.chunks(SPAN).enumerate() {
-        // Without a branch, too: whether a word has members is as good as random.
-        let mut there = [0_u8; SPAN];
+        // Whether a word has members is unpredictable, too, so this has no branch.
+        let mut non_empty = [0_u8; SPAN];
         let mut count = 0;
         for (at, &word) in words.iter().enumerate() {
-            there[count] = at as u8;
+            non_empty[count] = at as u8;
             count += usize::from(word != 0);
         }
-        for &at in &there[..count] {
+        for &at in &non_empty[..count] {
             let index = span * SPAN + usize::from(at);
             let mut rest = admitted(index, words[usize::from(at)]);
             let mut to = len;
             len += rest.count_ones() as usize;
             while rest != 0 {
-                gathered[to..to + SIZE].copy_from_slice(&take_group::<SIZE>((index as u32) << 6, &mut rest));
+                collected[to..to + SIZE].copy_from_slice(&take_group::<SIZE>((index as u32) << 6, &mut rest));
                 to += SIZE;
             }
-            if len > GATHERED - 64 - SIZE {
-                members.extend_from_slice(&gathered[..len]);
+            if len > COLLECTED - 64 - SIZE {
+                members.extend_from_slice(&collected[..len]);
                 len = 0;
             }
         }
     }
-    members.extend_from_slice(&gathered[..len]);
+    members.extend_from_slice(&collected[..len]);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Sets of all densities: what is appended are the members that are admitted, in order.
+    /// From sets of all densities, the members that are admitted are appended in order.
     #[test]
     fn members_are_appended_in_order() {
         for seed in 1..60_u64 {

@@ -1,23 +1,23 @@
-//! Deliveries, found in any order, in that of the subscriptions.
+//! Putting deliveries in the order of their slots.
 
 use std::cell::RefCell;
 
 use super::query_set::QuerySet;
-use super::subscription_table::Slot;
+use crate::ids::Slot;
 use crate::rewrite::batch::{IndexedQuery, ResultSink};
 
-/// Where fewer than one slot in so many has a delivery, sorting is faster than setting a bit for each.
+/// The density of deliveries below which sorting is faster than setting a bit for each: one slot in so many.
 pub(super) const SPARSE: usize = 64;
 
-/// Slots that a thread keeps memory for, at most.
+/// Slots for which a thread keeps memory, at most.
 const KEPT_MAX: usize = 1 << 22;
 
 thread_local! {
-    /// For messages whose single deliveries are told when somebody looks.
+    /// For prepared deliveries, which are expanded when they are first read, on any thread.
     static IN_ORDER: RefCell<SlotOrder> = RefCell::default();
 }
 
-/// Puts distinct slots below `bound` in order, each with its number.
+/// Sorts distinct slots below `bound`, each with its payload index.
 pub(super) fn put_in_order(slots: &mut Vec<Slot>, numbers: &mut Vec<u32>, bound: usize) {
     if slots.is_sorted() {
         return;
@@ -28,56 +28,56 @@ pub(super) fn put_in_order(slots: &mut Vec<Slot>, numbers: &mut Vec<u32>, bound:
         (*slots, *numbers) = pairs.into_iter().unzip();
         return;
     }
-    with_in_order(|in_order| {
-        in_order.begin(bound, 0);
-        in_order.put_all(slots, numbers);
+    with_slot_order(|order| {
+        order.begin(bound, 0);
+        order.put_all(slots, numbers);
         slots.clear();
         numbers.clear();
-        in_order.append_to(slots, numbers);
+        order.append_to(slots, numbers);
     });
 }
 
-/// Do something with memory of this thread's.
-pub(super) fn with_in_order<T>(work: impl FnOnce(&mut SlotOrder) -> T) -> T {
-    IN_ORDER.with_borrow_mut(|in_order| {
-        let done = work(in_order);
-        if in_order.number_of.len() > KEPT_MAX {
-            *in_order = SlotOrder::default();
+/// Calls `work` with the slot order of this thread.
+pub(super) fn with_slot_order<T>(work: impl FnOnce(&mut SlotOrder) -> T) -> T {
+    IN_ORDER.with_borrow_mut(|order| {
+        let done = work(order);
+        if order.number_of.len() > KEPT_MAX {
+            *order = SlotOrder::default();
         }
         done
     })
 }
 
-/// Who gets which payload, by subscription.
+/// The payload index of each slot that has a delivery. Writing it in any order and reading it by slot sorts deliveries.
 #[derive(Debug, Default)]
 pub(super) struct SlotOrder {
     slots: QuerySet,
     number_of: Vec<u32>,
-    /// The number of the first payload that is told.
+    /// The index of the first payload of the message.
     first: u32,
 }
 
 impl SlotOrder {
-    /// Forget all. There are no subscriptions from `bound` on, and payloads that are told are counted from `first`.
+    /// Removes all deliveries. Slots are below `bound`, and the payloads of the message begin at `first`.
     pub fn begin(&mut self, bound: usize, first: u32) {
         self.slots.reset(bound);
         self.number_of.resize(bound.max(self.number_of.len()), 0);
         self.first = first;
     }
 
-    /// A subscription gets a payload, counted from the first that is told.
+    /// Adds a delivery; the payload is counted from the first of the message.
     #[inline]
     fn put(&mut self, slot: Slot, number: u32) {
         self.slots.insert(slot);
         self.number_of[slot as usize] = number;
     }
 
-    /// Subscriptions get payloads.
+    /// Adds deliveries.
     pub fn put_all(&mut self, slots: &[Slot], numbers: &[u32]) {
         slots.iter().zip(numbers).for_each(|(&slot, &number)| self.put(slot, number.wrapping_sub(self.first)));
     }
 
-    /// Append the subscriptions, ascending, and the number of each one's payload.
+    /// Appends the slots, ascending, and the payload index of each.
     pub fn append_to(&self, slots: &mut Vec<Slot>, numbers: &mut Vec<u32>) {
         let before = slots.len();
         self.slots.append_to(slots);
@@ -85,7 +85,7 @@ impl SlotOrder {
     }
 }
 
-/// For queries of which each has one subscription, of its own number.
+/// Takes results as deliveries, where each query has one subscription whose slot is the query's number.
 impl ResultSink for SlotOrder {
     fn reserve(&mut self, _: usize) {}
 
@@ -107,7 +107,7 @@ impl ResultSink for SlotOrder {
 mod tests {
     use super::*;
 
-    /// Few and many of all slots, in any order: each comes in its place, with its number.
+    /// Few and many of all slots, in any order, come out sorted, each with its number.
     #[test]
     fn deliveries_are_put_in_order() {
         for seed in 1..80_u64 {

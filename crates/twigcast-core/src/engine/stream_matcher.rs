@@ -1,64 +1,68 @@
-//! Paths that ask for nothing but structure, led along an element stream: no document is made of it.
+//! Matching an element stream without a document, for queries that need only structure.
 
 use super::early_stop::MatchObserver;
-use super::product::{DOCUMENT_STATE, NOWHERE, ProductDfa, ProductStateId, SegmentCaches};
+use super::product::{DEAD_STATE, DOCUMENT_STATE, ProductDfa, SegmentCaches};
+use crate::ids::ProductStateId;
 use crate::stream::element_walker::{ElementVisitor, VisitNext};
 use crate::vocabulary::Name;
 
-/// Elements after which it is looked for the first time whether what has been found is enough; then after twice as many.
+/// Elements after which the observer is asked for the first time whether the results are enough. It is asked again
+/// whenever there are twice as many.
 const FIRST_POLL: usize = 8;
 
-/// How far a stream was followed.
+/// The point and the reason where reading a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamProgress {
-    /// To its end.
+    /// At the end of the stream.
     ToTheEnd,
-    /// Until what had been found was enough.
+    /// The results were enough.
     Enough,
-    /// To an element at which some query asks for more than structure.
+    /// At an element where some query needs more than structure.
     NeedsDocument,
-    /// To where the automata need more states than the cache holds.
+    /// The DFAs need more states than the cache holds.
     CacheIsFull,
 }
 
-/// What leads the automata along.
+/// The state of matching one element stream: the element walker reports start and end tags to it.
 pub(super) struct StreamMatcher<'a, W> {
-    walk: &'a mut ProductDfa,
-    layers: SegmentCaches<'a>,
+    product: &'a mut ProductDfa,
+    caches: SegmentCaches<'a>,
     message_number: u64,
-    watch: &'a mut W,
-    /// Places of the elements around that in hand.
-    around: &'a mut Vec<ProductStateId>,
+    observer: &'a mut W,
+    /// The product states of the ancestors of the current element.
+    ancestors: &'a mut Vec<ProductStateId>,
     state: ProductStateId,
-    elements: usize,
-    polled_at: usize,
-    pub(super) followed: StreamProgress,
+    element_count: usize,
+    next_poll: usize,
+    pub(super) progress: StreamProgress,
 }
 
 impl<'a, W: MatchObserver> StreamMatcher<'a, W> {
-    /// At the start of a message, with which the walk has begun.
+    /// Starts before the first element. The product DFA has begun with the message.
     pub(super) fn new(
-        (walk, layers, around): (&'a mut ProductDfa, SegmentCaches<'a>, &'a mut Vec<ProductStateId>),
+        product: &'a mut ProductDfa,
+        caches: SegmentCaches<'a>,
+        ancestors: &'a mut Vec<ProductStateId>,
         message_number: u64,
-        watch: &'a mut W,
+        observer: &'a mut W,
     ) -> Self {
-        around.clear();
-        walk.keep_notes_of(watch.notes_of());
+        ancestors.clear();
+        product.keep_notes_of(observer.notes_of());
         Self {
-            walk,
-            layers,
+            product,
+            caches,
             message_number,
-            watch,
-            around,
+            observer,
+            ancestors,
             state: DOCUMENT_STATE,
-            elements: 0,
-            polled_at: FIRST_POLL,
-            followed: StreamProgress::ToTheEnd,
+            element_count: 0,
+            next_poll: FIRST_POLL,
+            progress: StreamProgress::ToTheEnd,
         }
     }
 
-    fn stop(&mut self, why: StreamProgress) -> VisitNext {
-        self.followed = why;
+    fn stop(&mut self, progress: StreamProgress) -> VisitNext {
+        self.progress = progress;
         VisitNext::NoFurther
     }
 }
@@ -66,30 +70,31 @@ impl<'a, W: MatchObserver> StreamMatcher<'a, W> {
 impl<W: MatchObserver> ElementVisitor for StreamMatcher<'_, W> {
     #[inline(always)]
     fn enter(&mut self, name: Name) -> VisitNext {
-        let state = match self.walk.enter(&mut self.layers, self.state, name, self.message_number, self.watch) {
+        let entered = self.product.enter(&mut self.caches, self.state, name, self.message_number, self.observer);
+        let state = match entered {
             Ok(Some(state)) => state,
             Ok(None) => return self.stop(StreamProgress::NeedsDocument),
             Err(_) => return self.stop(StreamProgress::CacheIsFull),
         };
-        if self.watch.is_satisfied() {
+        if self.observer.is_satisfied() {
             return self.stop(StreamProgress::Enough);
         }
-        self.elements += 1;
-        if self.elements == self.polled_at {
-            self.polled_at *= 2;
-            if self.watch.has_enough_results() {
+        self.element_count += 1;
+        if self.element_count == self.next_poll {
+            self.next_poll *= 2;
+            if self.observer.has_enough_results() {
                 return self.stop(StreamProgress::Enough);
             }
         }
-        if state == NOWHERE {
+        if state == DEAD_STATE {
             return VisitNext::Past;
         }
-        self.around.push(std::mem::replace(&mut self.state, state));
+        self.ancestors.push(std::mem::replace(&mut self.state, state));
         VisitNext::In
     }
 
     #[inline(always)]
     fn leave(&mut self) {
-        self.state = self.around.pop().unwrap_or(NOWHERE);
+        self.state = self.ancestors.pop().unwrap_or(DEAD_STATE);
     }
 }

@@ -1,40 +1,42 @@
-//! Subscriptions come and go.
+//! Adding and removing subscriptions.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::query_index::Segment;
-use super::subscription_table::{QueryContext, Slot};
+use super::subscription_table::QueryContext;
 use super::{AddError, Engine, QueryWarning};
-use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
+use crate::automaton::nfa::{AcceptItem, Nfa};
 use crate::error::QueryError;
+use crate::ids::Slot;
+use crate::ids::StateId;
 use crate::plan::LinearStep;
 use crate::query::{ParseOptions, plain, plain::PathSpelling};
 use crate::rewrite::program::family::FamilyRef;
 
-/// Queries that come or go before they are merged into the bulk, at the least.
-const COMPACTED_MIN: usize = 1024;
+/// Queries that are added or removed before the segments are merged, at the least.
+const MERGE_MIN: usize = 1024;
 
-/// A plain path that was read.
+/// A query that is a plain path, parsed.
 pub(super) struct PlainPath<'a> {
     pub(super) steps: &'a [LinearStep],
     pub(super) spelling: PathSpelling,
-    /// Where it was found to lead in a version of the bulk's automaton, if it was looked for.
-    pub(super) in_bulk: Option<(u64, Option<StateId>)>,
+    /// The state that it leads to in a version of the main segment's NFA, if it was searched there.
+    pub(super) in_main: Option<(u64, Option<StateId>)>,
 }
 
 impl PlainPath<'_> {
-    fn state_in(&self, bulk: &Nfa) -> Option<StateId> {
-        match self.in_bulk {
-            Some((version, state)) if version == bulk.version() => state,
-            _ => bulk.find(self.steps),
+    fn state_in(&self, main: &Nfa) -> Option<StateId> {
+        match self.in_main {
+            Some((version, state)) if version == main.version() => state,
+            _ => main.find(self.steps),
         }
     }
 }
 
 impl Engine {
-    /// Add a subscription.
+    /// Adds a subscription. Returns what is worth warning of.
     ///
     /// # Errors
     /// [`AddError::DuplicateKey`] unless `replace` is set; [`AddError::Query`] when the query is refused, in which case
@@ -51,7 +53,7 @@ impl Engine {
         if existing.is_some() && !replace {
             return Err(AddError::DuplicateKey);
         }
-        // Also a query that is refused may have brought names.
+        // A query that is refused may have added names, too.
         self.collect_vocabulary_if_due();
         let context = self.registry.intern_context(context);
         let query = self.query_for(text, context).map_err(AddError::Query)?;
@@ -60,9 +62,9 @@ impl Engine {
         Ok(warning)
     }
 
-    /// Subscribe to a query under a key, which may be `known`: its subscription goes.
+    /// Subscribes to a query under a key. An existing subscription of the key is removed.
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, existing: Option<Slot>, query: u32) {
-        // Hold on to the new query before the old subscription lets go: they may be the same.
+        // The query is held before the old subscription releases it: both may have the same.
         if let Some(slot) = existing {
             self.registry.hold(query);
             self.remove_slot(slot);
@@ -73,20 +75,21 @@ impl Engine {
         self.compact_if_due();
     }
 
-    /// The query with this text, compiled now if it is new.
+    /// Returns the query with a text in a context, compiled now if it is new.
     pub(super) fn query_for(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         let mut steps = std::mem::take(&mut self.steps);
         let declared = Arc::clone(self.registry.context(context));
         let options =
             ParseOptions { namespaces: &declared.namespaces, dialect: declared.dialect, limits: &self.limits };
         let query = match plain::read(text, &options, &mut self.vocabulary, &mut steps) {
-            Some(spelling) => Ok(self.path_query(text, context, &PlainPath { steps: &steps, spelling, in_bulk: None })),
+            Some(spelling) => Ok(self.path_query(text, context, &PlainPath { steps: &steps, spelling, in_main: None })),
             None => self.other_query(text, context),
         };
         self.steps = steps;
         query
     }
 
+    /// Returns the query with a text that is no plain path.
     pub(super) fn other_query(&mut self, text: &str, context: u32) -> Result<u32, QueryError> {
         if let Some(query) = self.registry.find_query(text, context) {
             return Ok(query);
@@ -97,50 +100,50 @@ impl Engine {
         Ok(query)
     }
 
-    /// The query of a plain path. Its text is kept only where the path does not tell it: where it is spelled in another
-    /// way than the path would be printed, or where another query stands at the path's end already.
+    /// Returns the query of a plain path. Its text is kept only if the path does not give it: if the text is spelled
+    /// otherwise than the path is printed, or if another query is accepted there already.
     pub(super) fn path_query(&mut self, text: &str, context: u32, path: &PlainPath<'_>) -> u32 {
         let steps = path.steps;
         let is_as_printed = path.spelling == PathSpelling::Sure || self.prints_as(steps, context, text);
-        let layer = self.layer();
-        let in_bulk = match layer {
+        let segment = self.segment();
+        let in_main = match segment {
             Segment::Main => Some(self.population.main.nfa.state_of(steps)),
             Segment::Recent => path.state_in(&self.population.main.nfa),
         };
-        let existing = in_bulk.and_then(|state| self.query_at(Segment::Main, state, context)).filter(|_| is_as_printed);
-        // A query that is found in any way stands at the path's end, so no state is left over.
+        let existing = in_main.and_then(|state| self.query_at(Segment::Main, state, context)).filter(|_| is_as_printed);
+        // An existing query is accepted where the path ends, so no new state is left without use.
         if let Some(query) = existing.or_else(|| self.registry.find_query(text, context)) {
             return query;
         }
-        let state = match in_bulk {
-            Some(state) if layer == Segment::Main => state,
+        let state = match in_main {
+            Some(state) if segment == Segment::Main => state,
             _ => self.population.recent.nfa.state_of(steps),
         };
-        if let Some(query) = self.query_at(layer, state, context).filter(|_| is_as_printed) {
+        if let Some(query) = self.query_at(segment, state, context).filter(|_| is_as_printed) {
             return query;
         }
         let query = self.registry.add_query(context);
-        let nfa = self.population.nfa_mut(layer);
+        let nfa = self.population.nfa_mut(segment);
         let item = nfa.insert_item(state, AcceptItem::Accept(query));
         let is_first = nfa.first_accepted(state) == Some(query);
-        if layer == Segment::Recent {
+        if segment == Segment::Recent {
             self.recent.push(query);
         }
-        self.compiled.put_path(query, layer, item);
+        self.compiled.put_path(query, segment, item);
         if !is_as_printed || !is_first {
             self.registry.keep_text(query, text);
         }
         query
     }
 
-    /// Where a query goes that comes now.
-    pub(super) fn layer(&self) -> Segment {
+    /// Returns the segment that new queries go to.
+    pub(super) fn segment(&self) -> Segment {
         if self.warm.load(Ordering::Relaxed) { Segment::Recent } else { Segment::Main }
     }
 
-    /// The query whose text is the path to a state, in a context.
-    fn query_at(&self, layer: Segment, state: StateId, context: u32) -> Option<u32> {
-        let query = self.population.paths(layer).nfa.first_accepted(state)?;
+    /// Returns the query whose text is the path to a state, in a context.
+    fn query_at(&self, segment: Segment, state: StateId, context: u32) -> Option<u32> {
+        let query = self.population.paths(segment).nfa.first_accepted(state)?;
         self.registry.is_path(query, context).then_some(query)
     }
 
@@ -158,13 +161,13 @@ impl Engine {
         plain::print(steps, declared, &self.vocabulary, text)
     }
 
-    /// The text of a query.
+    /// Returns the text of a query.
     pub(super) fn text_of(&self, query: u32) -> Cow<'_, str> {
         let (kept, context) = self.registry.query(query);
         match (kept, self.compiled.path(query)) {
             (Some(text), _) => Cow::Borrowed(text),
-            (None, Some((layer, item))) => {
-                let nfa = &self.population.paths(layer).nfa;
+            (None, Some((segment, item))) => {
+                let nfa = &self.population.paths(segment).nfa;
                 let mut text = String::new();
                 self.print(&nfa.path_of(nfa.state_of_item(item)), context, &mut text);
                 Cow::Owned(text)
@@ -173,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Remove a subscription; whether it was there.
+    /// Removes a subscription. Returns `false` if there is none with this key.
     pub fn remove(&mut self, key: &str) -> bool {
         match self.registry.slot_of(key) {
             Some(slot) => {
@@ -192,21 +195,22 @@ impl Engine {
         }
     }
 
-    /// A query is gone from the registry: let it take no part in matching any more.
+    /// Removes a query without subscribers from the index, or makes it a tombstone where removing it would invalidate the
+    /// caches of matchers.
     pub(super) fn retire(&mut self, query: u32) {
         let Some(registrations) = self.compiled.registrations(query) else { return };
         let needs = self.compiled.needs(query);
-        let is_loose = registrations.as_slice().iter().all(|&registration| self.population.is_loose(registration));
+        let is_cheap =
+            registrations.as_slice().iter().all(|&registration| self.population.is_cheap_to_remove(registration));
         self.needs.subtract(needs);
-        if self.warm.load(Ordering::Relaxed) && !is_loose {
-            // Without subscribers it can do no harm; taking it out now would cost what matchers have learnt.
-            self.dead.push(query);
+        if self.warm.load(Ordering::Relaxed) && !is_cheap {
+            self.tombstones.push(query);
         } else {
             self.take_out(query);
         }
     }
 
-    /// Take a query out of the shared structures.
+    /// Removes a query from the shared structures.
     pub(super) fn take_out(&mut self, query: u32) {
         let Some(registrations) = self.compiled.take(query) else { return };
         self.population.remove(query, registrations.as_slice());
@@ -217,19 +221,19 @@ impl Engine {
         self.registry.free_number(query);
     }
 
-    /// Merge what came and went into the bulk once it is an eighth of it: rarely enough that what matchers lose by it
-    /// costs little a change.
+    /// Merges the segments once the recent segment or the tombstones are an eighth of all queries: rarely enough that the
+    /// caches that matchers lose cost little per change.
     pub(super) fn compact_if_due(&mut self) {
         self.collect_vocabulary_if_due();
-        let due = COMPACTED_MIN + self.compiled.bound() / 8;
-        if self.recent.len() > due || self.dead.len() > due {
+        let due = MERGE_MIN + self.compiled.bound() / 8;
+        if self.recent.len() > due || self.tombstones.len() > due {
             self.compact();
         }
     }
 
-    /// Merge the queries that came since the last time into the bulk and take out those that went. Happens by itself.
+    /// Moves the recent segment into the main segment and removes the tombstones. The engine does so by itself when due.
     pub fn compact(&mut self) {
-        for query in std::mem::take(&mut self.dead) {
+        for query in std::mem::take(&mut self.tombstones) {
             self.take_out(query);
         }
         let mut recent = std::mem::take(&mut self.recent);
@@ -238,17 +242,17 @@ impl Engine {
         for query in recent {
             let population = &mut self.population;
             self.compiled.map_registrations(query, |registration| population.promote(registration));
-            self.keep_untold_text(query);
+            self.keep_text_if_needed(query);
         }
         self.interner.tidy();
-        self.bulk_version += 1;
+        self.main_version += 1;
         self.warm.store(false, Ordering::Relaxed);
     }
 
-    /// Keep the text of a query that is at the end of its path with others now, where it would not be found.
-    fn keep_untold_text(&mut self, query: u32) {
-        let Some((layer, item)) = self.compiled.path(query) else { return };
-        let nfa = &self.population.paths(layer).nfa;
+    /// Keeps the text of a query that is no longer the first at the end of its path.
+    fn keep_text_if_needed(&mut self, query: u32) {
+        let Some((segment, item)) = self.compiled.path(query) else { return };
+        let nfa = &self.population.paths(segment).nfa;
         if nfa.first_accepted(nfa.state_of_item(item)) != Some(query) {
             let text = self.text_of(query).into_owned();
             self.registry.keep_text(query, &text);

@@ -1,34 +1,35 @@
-//! Who subscribes to which query: what turns the queries that a message matched into keys.
+//! The subscribers of each query: they turn the queries that a message matched into slots and keys.
 //!
-//! Kept so that an answer can hold on to it as it was when it was given: see [`CowTable`].
+//! The tables are copy-on-write, so that an answer can keep them as they were when it was given (see [`CowTable`]).
 
 use std::sync::Arc;
 
-use super::subscription_table::Slot;
+use crate::ids::Slot;
 use crate::util::cow_table::CowTable;
 use crate::util::string_arena::{StringArena, StringId};
 
+/// In place of a query or of its subscribers: none.
 pub(super) const NONE: u32 = u32::MAX;
-/// Marks a query's subscription as its only one.
+/// The bit that marks the slot of a query's only subscription.
 pub(super) const SOLE: u32 = 1 << 31;
 
 const PAGE: usize = 4096;
-/// Smaller, since what a page holds are counted references.
+/// Smaller, since copying a page counts up its references.
 const SHARED_PAGE: usize = 256;
 
-/// See the module's documentation.
+/// The keys of all subscriptions by slot, and the slots by query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SubscribersByQuery {
     pub(super) texts: StringArena,
-    /// By slot: the key; for a free slot, the next free one.
+    /// For each slot, its key; for a free slot, the next free slot.
     pub(super) keys: CowTable<StringId, PAGE>,
-    /// By slot: the query; [`NONE`] for a free slot.
+    /// For each slot, its query; [`NONE`] for a free slot.
     pub(super) queries: CowTable<u32, PAGE>,
-    /// By slot: the number of the registration that took the slot last. Registering a key again changes it.
+    /// For each slot, the number of the registration that took it last. Registering a key again changes it.
     pub(super) registrations: CowTable<u32, PAGE>,
-    /// By query: its only subscription, marked [`SOLE`], or an index into `sharing`, or [`NONE`].
+    /// For each query, the slot of its only subscription with [`SOLE`], or an index into [`Self::sharing`], or [`NONE`].
     pub(super) subscribed: CowTable<u32, PAGE>,
-    /// The subscriptions of queries that several share.
+    /// The slots of queries with several subscriptions.
     pub(super) sharing: CowTable<Arc<Vec<Slot>>, SHARED_PAGE>,
 }
 
@@ -50,7 +51,7 @@ impl SubscribersByQuery {
         Some(self.texts.get(*self.keys.get(slot)?))
     }
 
-    /// The slots of a query's subscriptions, in no order.
+    /// Returns the slots of a query's subscriptions, in no order.
     #[inline]
     pub(super) fn subscribers(&self, query: u32) -> Subscribers<'_> {
         match self.subscribed.get(query).copied().unwrap_or(NONE) {
@@ -60,7 +61,7 @@ impl SubscribersByQuery {
         }
     }
 
-    /// Append the slots of a query's subscriptions.
+    /// Appends the slots of a query's subscriptions, in no order.
     #[inline]
     pub(super) fn append_subscribers(&self, query: u32, slots: &mut Vec<Slot>) {
         match self.subscribers(query) {

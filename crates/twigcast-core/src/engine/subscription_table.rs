@@ -8,55 +8,55 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use super::subscribers::{NONE, SOLE, SubscribersByQuery};
+use crate::ids::Slot;
 use crate::query::Dialect;
 use crate::util::chunked::Chunked;
 use crate::util::string_arena::{ArenaSpace, StringArena, StringId};
 
-/// Number of a subscription: small, stable while it lives, used again afterwards.
-pub type Slot = u32;
-
-/// In place of a query's text: it is the path where the query stands in the automaton, printed.
+/// In place of a query's text: it is the printed path at whose end the query is accepted.
 const AS_PATH: StringId = u32::MAX;
-/// In place of a query's context: nobody subscribes to it any more.
+/// In place of a query's context: the query has no subscribers any more.
 const UNUSED: u32 = u32::MAX;
-/// Queries that share an entry of [`SubscriptionTable::plain`]: those of one word of a set.
+/// Queries that share an entry of [`SubscriptionTable::plain`]: those of one word of a query set.
 const BLOCK: usize = 64;
 
-/// Free slots are left free until there are more than this, and one of so many: tables of keys that were made once are then
-/// good after changes, and a query that replaces another has a slot of its own number like most.
+/// Free slots are reused only when there are more than this, and more than one in so many slots. Until then, key tables
+/// that callers have copied stay valid, and a new query gets a slot of its own number, like most.
 const SPARE_SLOTS: usize = 64;
 const SPARE_PART: usize = 8;
 
-/// What a query's text means depends on this.
+/// The context that gives a query's text its meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueryContext {
     /// Namespace URI by prefix; the empty prefix is the default element namespace.
     pub namespaces: BTreeMap<String, String>,
-    /// Which spellings are understood.
+    /// The spellings that the query may use.
     pub dialect: Dialect,
 }
 
+/// A distinct query.
 #[derive(Debug)]
 struct QueryEntry {
     text: StringId,
     context: u32,
-    /// Subscriptions, and holds on it while one is being replaced.
+    /// The number of subscriptions and other holders.
     uses: u32,
 }
 
-/// The contexts of queries, each once.
+/// The distinct contexts of queries.
 #[derive(Debug, Default)]
 struct Contexts {
     contexts: Vec<Option<Arc<QueryContext>>>,
-    /// Queries that have it.
+    /// The number of queries with each context.
     uses: Vec<u32>,
     ids: HashMap<Arc<QueryContext>, u32>,
     free: Vec<u32>,
-    /// The one last asked for: bulk loads repeat it. It may have no use yet.
+    /// The context that was last requested: bulk loads repeat it. It may have no use yet.
     last: Option<u32>,
 }
 
 impl Contexts {
+    /// Returns the id of a context, which is added if it is new.
     fn intern(&mut self, context: &QueryContext) -> u32 {
         if let Some(last) = self.last {
             if self.contexts[last as usize].as_deref() == Some(context) {
@@ -89,6 +89,7 @@ impl Contexts {
         id
     }
 
+    /// Counts one use less.
     fn release(&mut self, id: u32) {
         self.uses[id as usize] -= 1;
         self.drop_unused(id);
@@ -110,14 +111,13 @@ impl Contexts {
 pub(super) struct SubscriptionTable {
     subscribers: Arc<SubscribersByQuery>,
     key_space: ArenaSpace,
-    /// By slot of a query that several share: where it stands among the query's subscriptions. As long as no query ever
-    /// was shared there is none.
+    /// For each slot of a query with several subscriptions, its index among them. Empty until a query has several.
     positions: Vec<u32>,
     free_slot: Option<Slot>,
     free_slots: usize,
-    /// Free slots are given to new keys, until there are none.
+    /// Free slots are reused for new keys, until there are none.
     reuses_slots: bool,
-    /// How often a slot was given to another key.
+    /// How often a slot was reused.
     reused: u64,
     /// How often a subscription was registered, modulo 2^32.
     registrations: u32,
@@ -126,37 +126,39 @@ pub(super) struct SubscriptionTable {
     queries: Chunked<QueryEntry>,
     texts: StringArena,
     text_space: ArenaSpace,
-    /// Of each [`BLOCK`] of queries, as bits, which have one subscription, of their own number: after a bulk load most
-    /// have, and of these nobody needs to look who subscribes.
+    /// For each [`BLOCK`] of queries, as bits, those with one subscription whose slot is the query's number: after a bulk load
+    /// nearly all, and their subscribers need no lookup.
     plain: Vec<u64>,
-    /// The same for queries that have subscriptions otherwise.
+    /// The same for queries with other subscriptions.
     other: Vec<u64>,
-    /// How many queries are in either.
+    /// The number of queries in each of the two.
     plain_count: usize,
     other_count: usize,
     free_sharing: Vec<u32>,
     free_queries: Vec<u32>,
-    /// The queries whose text is kept.
+    /// The queries whose text is kept, by text and context.
     by_text: HashTable<u32>,
     contexts: Contexts,
     hasher: RandomState,
 }
 
 impl SubscriptionTable {
+    /// Returns the number of subscriptions.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
+    /// Returns one past the largest slot.
     pub(super) fn slot_bound(&self) -> usize {
         self.subscribers.keys.len()
     }
 
-    /// As long as it stays, a slot in use has the key that it has now.
+    /// Returns a number that changes when a slot is reused. While it stays the same, slots in use keep their keys.
     pub(super) fn keys_version(&self) -> u64 {
         self.reused
     }
 
-    /// Who subscribes to what, now.
+    /// Returns the subscribers of each query.
     pub(super) fn subscribers(&self) -> &Arc<SubscribersByQuery> {
         &self.subscribers
     }
@@ -165,24 +167,27 @@ impl SubscriptionTable {
         Arc::make_mut(&mut self.subscribers)
     }
 
+    /// Returns the id of a context, which is added if it is new.
     pub(super) fn intern_context(&mut self, context: &QueryContext) -> u32 {
         self.contexts.intern(context)
     }
 
+    /// Returns all contexts in use.
     pub(super) fn contexts(&self) -> impl Iterator<Item = &QueryContext> {
         self.contexts.contexts.iter().flatten().map(Arc::as_ref)
     }
 
+    /// Returns a context; the default one if the id is not in use.
     pub(super) fn context(&self, id: u32) -> &Arc<QueryContext> {
-        static NOTHING: std::sync::LazyLock<Arc<QueryContext>> = std::sync::LazyLock::new(Arc::default);
-        self.contexts.contexts.get(id as usize).and_then(Option::as_ref).unwrap_or(&NOTHING)
+        static DEFAULT: std::sync::LazyLock<Arc<QueryContext>> = std::sync::LazyLock::new(Arc::default);
+        self.contexts.contexts.get(id as usize).and_then(Option::as_ref).unwrap_or(&DEFAULT)
     }
 
     fn text_hash(&self, text: &str, context: u32) -> u64 {
         self.hasher.hash_one((text, context))
     }
 
-    /// A query by its text, where that is kept.
+    /// Returns the query with a text in a context, if its text is kept.
     pub(super) fn find_query(&self, text: &str, context: u32) -> Option<u32> {
         if self.by_text.is_empty() {
             return None;
@@ -195,12 +200,12 @@ impl SubscriptionTable {
         existing.copied()
     }
 
-    /// Is it a query that somebody subscribes to whose text is its path, in this context?
+    /// Returns `true` if a query has subscribers, this context, and its printed path as its text.
     pub(super) fn is_path(&self, query: u32, context: u32) -> bool {
         self.queries.get(query as usize).is_some_and(|entry| entry.text == AS_PATH && entry.context == context)
     }
 
-    /// Add a query that nobody subscribes to yet. It counts as one whose text is its path, until [`Self::keep_text`].
+    /// Adds a query without subscribers. Its text is its printed path, until [`Self::keep_text`].
     pub(super) fn add_query(&mut self, context: u32) -> u32 {
         self.contexts.uses[context as usize] += 1;
         let entry = QueryEntry { text: AS_PATH, context, uses: 0 };
@@ -219,7 +224,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Keep the text of a query.
+    /// Keeps the text of a query, unless it is kept already.
     pub(super) fn keep_text(&mut self, query: u32, text: &str) {
         let Some(entry) = self.queries.get_mut(query as usize).filter(|entry| entry.text == AS_PATH) else { return };
         entry.text = self.text_space.put(&mut self.texts, text);
@@ -231,27 +236,29 @@ impl SubscriptionTable {
         });
     }
 
-    /// The text of a query, if it is kept, and the number of its context.
+    /// Returns the text of a query, if it is kept, and the id of its context.
     pub(super) fn query(&self, query: u32) -> (Option<&str>, u32) {
         let entry = &self.queries[query as usize];
         ((entry.text != AS_PATH).then(|| self.texts.get(entry.text)), entry.context)
     }
 
+    /// Counts one more holder of a query.
     pub(super) fn hold(&mut self, query: u32) {
         self.queries[query as usize].uses += 1;
     }
 
+    /// Counts one holder less, without removing the query.
     pub(super) fn unhold(&mut self, query: u32) {
         self.queries[query as usize].uses -= 1;
     }
 
-    /// How many subscriptions and other holders a query has.
+    /// Returns the number of subscriptions and other holders of a query.
     #[inline]
     pub(super) fn uses(&self, query: u32) -> u32 {
         self.queries.get(query as usize).map_or(0, |entry| entry.uses)
     }
 
-    /// Let go of a query that was held; whether it is gone now.
+    /// Counts one holder less. Returns `true` if that was the last, and the query was removed.
     pub(super) fn release(&mut self, query: u32) -> bool {
         self.unhold(query);
         let is_gone = self.uses(query) == 0;
@@ -261,46 +268,46 @@ impl SubscriptionTable {
         is_gone
     }
 
-    /// What the table of keys is looked up by.
+    /// Returns the hash of a key.
     #[inline]
     pub(super) fn key_hash(&self, key: &str) -> u64 {
         self.hasher.hash_one(key)
     }
 
-    /// Subscribe to a query under a key of this hash that is not taken.
+    /// Adds a subscription under a key that has none.
     pub(super) fn subscribe(&mut self, key: &str, hash: u64, query: u32) -> Slot {
         let free = self.free_slot.filter(|_| self.reuses_slots);
         self.registrations = self.registrations.wrapping_add(1);
-        let book = Arc::make_mut(&mut self.subscribers);
-        let text = self.key_space.put(&mut book.texts, key);
+        let subscribers = Arc::make_mut(&mut self.subscribers);
+        let text = self.key_space.put(&mut subscribers.texts, key);
         let slot = match free {
             Some(slot) => {
-                self.free_slot = book.keys.get(slot).copied().filter(|&next| next != NONE);
+                self.free_slot = subscribers.keys.get(slot).copied().filter(|&next| next != NONE);
                 self.free_slots -= 1;
                 self.reuses_slots = self.free_slots > 0;
                 self.reused += 1;
-                book.keys.set(slot, text);
-                book.queries.set(slot, query);
-                book.registrations.set(slot, self.registrations);
+                subscribers.keys.set(slot, text);
+                subscribers.queries.set(slot, query);
+                subscribers.registrations.set(slot, self.registrations);
                 slot
             }
             None => {
-                book.queries.push(query);
-                book.registrations.push(self.registrations);
-                book.keys.push(text)
+                subscribers.queries.push(query);
+                subscribers.registrations.push(self.registrations);
+                subscribers.keys.push(text)
             }
         };
         self.link(slot, query);
         self.queries[query as usize].uses += 1;
         self.count += 1;
-        let (book, hasher) = (&self.subscribers, &self.hasher);
+        let (subscribers, hasher) = (&self.subscribers, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&other| {
-            hasher.hash_one(book.keys.get(other).map_or("", |&text| book.texts.get(text)))
+            hasher.hash_one(subscribers.keys.get(other).map_or("", |&text| subscribers.texts.get(text)))
         });
         slot
     }
 
-    /// End a subscription; the query, if nobody subscribes to it any more (it is then gone).
+    /// Removes a subscription. Returns its query if that was the last subscription: it was removed, too.
     pub(super) fn unsubscribe(&mut self, slot: Slot) -> Option<u32> {
         let query = self.query_of(slot)?;
         let text = *self.subscribers.keys.get(slot)?;
@@ -309,10 +316,10 @@ impl SubscriptionTable {
             existing.remove();
         }
         self.unlink(slot, query);
-        let book = Arc::make_mut(&mut self.subscribers);
-        self.key_space.remove(&mut book.texts, text);
-        book.queries.set(slot, NONE);
-        book.keys.set(slot, self.free_slot.unwrap_or(NONE));
+        let subscribers = Arc::make_mut(&mut self.subscribers);
+        self.key_space.remove(&mut subscribers.texts, text);
+        subscribers.queries.set(slot, NONE);
+        subscribers.keys.set(slot, self.free_slot.unwrap_or(NONE));
         self.free_slot = Some(slot);
         self.free_slots += 1;
         self.reuses_slots |= self.free_slots > SPARE_SLOTS + self.slot_bound() / SPARE_PART;
@@ -326,10 +333,12 @@ impl SubscriptionTable {
         Some(query)
     }
 
+    /// Returns the entry of a query in [`SubscribersByQuery::subscribed`].
     fn subscribed(&self, query: u32) -> u32 {
         self.subscribers.subscribed.get(query).copied().unwrap_or(NONE)
     }
 
+    /// Adds a slot to the subscriptions of a query.
     fn link(&mut self, slot: Slot, query: u32) {
         match self.subscribed(query) {
             NONE => self.set_subscribed(query, slot | SOLE),
@@ -366,6 +375,7 @@ impl SubscriptionTable {
         self.positions[slot as usize] = position;
     }
 
+    /// Removes a slot from the subscriptions of a query.
     fn unlink(&mut self, slot: Slot, query: u32) {
         let number = self.subscribed(query);
         if number & SOLE != 0 {
@@ -415,65 +425,68 @@ impl SubscriptionTable {
         self.text_space.remove(&mut self.texts, text);
     }
 
-    /// Let the number of a query that is gone be used again.
+    /// Makes the number of a removed query available again.
     pub(super) fn free_number(&mut self, query: u32) {
         self.free_queries.push(query);
     }
 
+    /// Returns the slot of a key.
     pub(super) fn slot_of(&self, key: &str) -> Option<Slot> {
         self.slot_at(key, self.key_hash(key))
     }
 
-    /// [`Self::slot_of`] a key whose hash is known.
+    /// Returns the slot of a key with this hash.
     #[inline]
     pub(super) fn slot_at(&self, key: &str, hash: u64) -> Option<Slot> {
-        let book = &self.subscribers;
-        let has_key = |&slot: &Slot| book.keys.get(slot).is_some_and(|&text| book.texts.get(text) == key);
+        let subscribers = &self.subscribers;
+        let has_key = |&slot: &Slot| subscribers.keys.get(slot).is_some_and(|&text| subscribers.texts.get(text) == key);
         self.by_key.find(hash, has_key).copied()
     }
 
+    /// Returns the key of a slot in use.
     pub(super) fn key(&self, slot: Slot) -> Option<&str> {
         self.subscribers.key(slot)
     }
 
+    /// Returns the query of a slot in use.
     pub(super) fn query_of(&self, slot: Slot) -> Option<u32> {
         self.subscribers.query_of(slot)
     }
 
-    /// The queries of a block that have one subscription, of the query's own number.
+    /// Returns the queries of a block with one subscription whose slot is the query's number.
     #[inline]
     pub(super) fn plain(&self, block: usize) -> u64 {
         self.plain[block]
     }
 
-    /// The queries of a block that have subscriptions otherwise.
+    /// Returns the queries of a block with other subscriptions.
     #[inline]
     pub(super) fn other(&self, block: usize) -> u64 {
         self.other[block]
     }
 
-    /// Does each query have one subscription, of the query's own number?
+    /// Returns `true` if each query has one subscription whose slot is the query's number.
     #[inline]
     pub(super) fn is_all_plain(&self) -> bool {
         self.plain_count == self.queries.len()
     }
 
-    /// The queries that have one subscription, of the query's own number, as bits.
+    /// Returns the queries with one subscription whose slot is the query's number, as bits.
     pub(super) fn all_plain(&self) -> &[u64] {
         &self.plain
     }
 
-    /// The queries that have subscriptions otherwise, as bits.
+    /// Returns the queries with other subscriptions, as bits.
     pub(super) fn all_other(&self) -> &[u64] {
         &self.other
     }
 
-    /// Has any query subscriptions otherwise than one of the query's own number?
+    /// Returns `true` if some query has other subscriptions.
     pub(super) fn has_other(&self) -> bool {
         self.other_count > 0
     }
 
-    /// How many subscriptions a query has, on average.
+    /// Returns the mean number of subscriptions of a query.
     pub(super) fn mean_subscribers(&self) -> usize {
         self.count / (self.queries.len() - self.free_queries.len()).max(1)
     }

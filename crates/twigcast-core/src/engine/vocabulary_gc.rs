@@ -1,8 +1,8 @@
-//! Names that no query mentions any more are let go.
+//! Vocabulary GC: removing the names that no query mentions any longer.
 //!
-//! Names are small numbers everywhere, so one cannot be taken back alone. When far more names have come than queries
-//! mentioned at the last time, all queries are compiled anew with a vocabulary of their own names. Subscriptions and the
-//! numbers of queries stay. Ordinary feeds have a few hundred names and never come to that.
+//! Names are ids everywhere, so a single one cannot be removed. When far more names have been added than queries mentioned
+//! after the last GC, all queries are compiled anew with a vocabulary of their own names. Subscriptions and the numbers of
+//! queries stay. Ordinary feeds have a few hundred names and never need this.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,10 +19,10 @@ use crate::rewrite::batch::QueryCatalog;
 use crate::rewrite::program::family::FamilyRef;
 use crate::vocabulary::Vocabulary;
 
-/// Names beyond four times those that are in use before it is worth the work.
+/// Names beyond four times those in use before a GC is worth the work.
 const SPARE_NAMES: usize = 1 << 16;
 
-/// All that is made of the texts of queries.
+/// Everything that is compiled from the texts of queries.
 struct RebuiltQueries {
     vocabulary: Vocabulary,
     population: QueryIndex,
@@ -34,7 +34,8 @@ struct RebuiltQueries {
 }
 
 impl RebuiltQueries {
-    fn nothing() -> Self {
+    /// Returns what is compiled from no query.
+    fn empty() -> Self {
         Self {
             vocabulary: Vocabulary::new(),
             population: QueryIndex::default(),
@@ -48,31 +49,32 @@ impl RebuiltQueries {
 }
 
 impl Engine {
-    /// Let names go if there are many that nobody mentions.
+    /// Collects the vocabulary if there are many names that no query mentions.
     pub(super) fn collect_vocabulary_if_due(&mut self) {
         if self.vocabulary.name_count() > self.names_in_use * 4 + SPARE_NAMES {
-            self.renew();
+            self.collect_vocabulary();
         }
     }
 
-    /// Compile all queries anew, with a vocabulary of the names that they mention. Happens by itself.
-    pub fn renew(&mut self) {
+    /// Compiles all queries anew, with a vocabulary of the names that they mention. The engine does so by itself when due.
+    pub fn collect_vocabulary(&mut self) {
         self.compact();
-        // Where several queries stand at the end of one path, one whose text is not kept has to come first.
+        // Where several queries are accepted at the end of one path, one whose text is not kept has to come first.
         let bound = self.query_bound() as u32;
         let mut queries: Vec<u32> = (0..bound).filter(|&query| self.compiled.registrations(query).is_some()).collect();
         queries.sort_by_key(|&query| self.registry.query(query).0.is_some());
         let described = |&query: &u32| (query, self.text_of(query).into_owned(), self.registry.query(query).1);
         let described: Vec<(u32, String, u32)> = queries.iter().map(described).collect();
-        let before = self.exchange(RebuiltQueries::nothing());
+        let before = self.exchange(RebuiltQueries::empty());
         if described.iter().try_for_each(|(query, text, context)| self.compile_as(*query, text, *context)).is_err() {
-            // What was accepted once is accepted again; if not, everything stays as it was.
+            // A query that was accepted once is accepted again; if not, everything stays as it was.
             self.exchange(before);
         }
         self.names_in_use = self.vocabulary.name_count();
         self.identity = NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Replaces everything compiled. Returns what it was before.
     fn exchange(&mut self, rebuilt: RebuiltQueries) -> RebuiltQueries {
         let RebuiltQueries { vocabulary, population, interner, compiled, families, classes, needs } = rebuilt;
         RebuiltQueries {
@@ -86,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Compile a query that has its number already.
+    /// Compiles a query under its number.
     fn compile_as(&mut self, query: u32, text: &str, context: u32) -> Result<(), QueryError> {
         let mut steps = Vec::new();
         let declared = Arc::clone(self.registry.context(context));

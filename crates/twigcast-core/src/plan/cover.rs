@@ -8,14 +8,15 @@
 
 use std::rc::Rc;
 
-use super::condition::{StaticValue, is_double_slash, necessary_paths, value_without_nodes};
+use super::condition::{is_double_slash, necessary_paths};
 use super::formula::{Formula, PathPattern, PatternStep};
 use super::operand::{Relation, ValueTest};
 use super::path::on_some_element;
 use super::residual::{ChainStep, Residuals, all, condition_of};
 use super::residual_condition::Condition;
-use super::route::{Access, Action, Frequencies, LinearStep, Route};
-use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use super::route::{Access, Action, Frequencies, Route};
+use crate::analysis;
+use crate::query::ast::{Axis, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
 
 /// What a condition costs that no index narrows down, against one that each message satisfies.
 const ALWAYS: f32 = 1.0;
@@ -102,13 +103,11 @@ impl<'f> Covers<'f> {
     /// Adds the accesses of an expression that is no path: a value of the document, looked up at the root element, or else
     /// any path without which it is false.
     fn add_other(&mut self, expr: &Expr) {
-        if value_without_nodes(expr).is_some_and(|value| !value.boolean()) && self.add_value(expr) {
+        if analysis::truth_without_nodes(expr) == Some(false) && self.add_value(expr) {
             return;
         }
         let Some(paths) = necessary_paths(expr) else {
-            if value_without_nodes(expr) != Some(StaticValue::Boolean(false)) {
-                self.routes.push(Route { path: Vec::new(), action: Action::Always });
-            }
+            self.routes.push(Route { path: Vec::new(), action: Action::Always });
             return;
         };
         let whole = Rc::new(Condition::AtDocument(Rc::new(Condition::Expr(expr.clone()))));

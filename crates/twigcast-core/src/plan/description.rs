@@ -1,8 +1,8 @@
 //! A cover as text: what leads to a query, as the query would say it.
 
 use super::operand::{NumberRange, Operand, Relation, ValueTest, number};
-use super::route::{Access, Action, LinearStep, Route};
-use crate::query::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
+use super::route::{Access, Action, Route};
+use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NodeTest, Path, PathStart, Step};
 use crate::util::number::format;
 
 /// Accesses that are told one by one.

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::condition::{is_double_slash, is_positional, mirrored};
+use super::condition::is_double_slash;
 use super::operand::{Operand, Relation, ValueTest, relation};
 use super::path::leads_on_from_elements;
-use super::route::LinearStep;
-use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::position::is_positional;
 
 /// A condition on an element.
 #[derive(Clone, Debug)]
@@ -116,7 +116,7 @@ impl<'q> PathPattern<'q> {
             Expr::Compare { op, left, right } => match (&**left, &**right) {
                 (Expr::Path(path), constant @ (Expr::Literal(_) | Expr::Number(_))) => (path, Some((*op, constant))),
                 (constant @ (Expr::Literal(_) | Expr::Number(_)), Expr::Path(path)) => {
-                    (path, Some((mirrored(*op), constant)))
+                    (path, Some((op.flipped(), constant)))
                 }
                 (Expr::Call { function: Function::Count, arguments }, Expr::Number(bound)) => {
                     let at_least_one = matches!(

@@ -30,10 +30,11 @@ mod value_condition;
 use self::cover::Covers;
 use crate::query::ast::{Expr, Function};
 
+pub use crate::query::ast::LinearStep;
 pub use description::cover;
 pub use operand::{NumberRange, Operand, Relation, ValueTest, ordered};
 pub use residual_condition::Condition;
-pub use route::{Access, Action, Frequencies, LinearStep, Route, Verify};
+pub use route::{Access, Action, Frequencies, Route, Verify};
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
 
 /// Nothing is known of values.

@@ -3,11 +3,10 @@
 //! Whatever depends on the element alone can be an operand: its text, an attribute, child elements, the nodes of any path,
 //! and any function of these. So a function of a node is computed once for each node, and indexed like a plain value.
 
-use super::condition::mirrored;
 use super::value_condition::number_key;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use crate::query::functions::ExprType;
-use crate::query::normal::is_positional;
+use crate::query::position::uses_position;
 use crate::util::number;
 use crate::vocabulary::Name;
 
@@ -157,7 +156,7 @@ impl Operand {
 
     /// Returns the operand of a function that takes a string.
     fn of_string(expr: &Expr) -> Option<Self> {
-        if is_positional(expr) {
+        if uses_position(expr) {
             return None;
         }
         if let Expr::Path(Path { start: PathStart::Context, steps }) = expr {
@@ -172,7 +171,7 @@ impl Operand {
 
     /// Returns the operand of a comparison other than a path.
     fn of_value(expr: &Expr) -> Option<Self> {
-        if is_positional(expr) || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
+        if uses_position(expr) || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
             return None;
         }
         match expr.static_type(&[]) {
@@ -206,7 +205,7 @@ impl ValueTest {
             Expr::Compare { op, left, right } => {
                 let (value, constant, op) = match (&**left, &**right) {
                     (value, constant @ (Expr::Literal(_) | Expr::Number(_))) => (value, constant, *op),
-                    (constant @ (Expr::Literal(_) | Expr::Number(_)), value) => (value, constant, mirrored(*op)),
+                    (constant @ (Expr::Literal(_) | Expr::Number(_)), value) => (value, constant, op.flipped()),
                     _ => return None,
                 };
                 let operand = Operand::of_value(value)?;

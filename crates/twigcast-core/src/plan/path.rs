@@ -1,8 +1,8 @@
 //! The trunk of a location path: its leading element steps.
 
-use super::condition::{is_double_slash, is_positional};
-use super::route::LinearStep;
-use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use super::condition::is_double_slash;
+use crate::query::ast::{Axis, Expr, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::position::is_positional;
 
 /// The leading element steps of a path, with all that the path says of each of them. What comes after (an attribute, a
 /// text node, another axis) has become a condition on the last step, which is the same for the question of existence.

@@ -6,8 +6,8 @@ use super::condition::is_structural;
 use super::formula::{Formula, PathPattern, PatternStep, conjunction};
 use super::operand::{Operand, Relation, ValueTest};
 use super::residual_condition::Condition;
-use super::route::{Frequencies, LinearStep};
-use crate::query::ast::{Expr, NameTest};
+use super::route::Frequencies;
+use crate::query::ast::{Expr, LinearStep, NameTest};
 
 /// Returns all of some conditions; `None` if there are none.
 pub(super) fn all(mut conditions: Vec<Rc<Condition>>) -> Option<Rc<Condition>> {

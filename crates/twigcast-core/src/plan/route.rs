@@ -5,16 +5,7 @@ use std::rc::Rc;
 use super::operand::{Operand, ValueTest};
 use super::residual_condition::Condition;
 use super::value_condition::{Distance, ValueCondition};
-use crate::query::ast::{Expr, NameTest};
-
-/// One step of a route's linear path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinearStep {
-    /// `//` in front of the test rather than `/`.
-    pub descendant: bool,
-    /// The name test.
-    pub test: NameTest,
-}
+use crate::query::ast::{Expr, LinearStep};
 
 /// A linear path for the automaton and what to do where it accepts.
 #[derive(Clone, Debug)]

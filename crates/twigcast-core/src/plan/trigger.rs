@@ -2,9 +2,9 @@
 
 use super::condition::{as_path, is_double_slash, is_structural};
 use super::path::{StepCheck, Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
-use super::route::{Action, LinearStep, Route, Verify};
+use super::route::{Action, Route, Verify};
 use super::value_condition::{self, Distance, ValueCondition};
-use crate::query::ast::{Axis, Expr, PathStart, Step};
+use crate::query::ast::{Axis, Expr, LinearStep, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger, besides the path itself.
 const SPINES_MAX: usize = 31;

@@ -166,7 +166,7 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(ConditionValue, bool)> {
 /// Returns an attribute compared with a constant by order, or unequal to it; a string-value compared by order.
 fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(ConditionValue, bool)> {
     let (path, constant, op) =
-        if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, condition::mirrored(op)) };
+        if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, op.flipped()) };
     let operand = operand(path)?;
     let constant = match constant {
         Expr::Literal(text) if op == CompareOp::NotEqual => Constant::Text(text.clone()),

@@ -7,7 +7,7 @@
 use super::packed::PackedCondition;
 use super::trigger_table::TriggerTable;
 use super::waiters::{MultiConditionWaiters, WaitList, Waiter, WaiterKind};
-use crate::twig::shapes::ShapeId;
+use crate::ids::ShapeId;
 use crate::util::hash_index::{HashIndex, SeededHasher};
 
 /// Lists of which less than a quarter falls away are gone through each time, if they are longer than this.
@@ -57,7 +57,7 @@ impl ShapeWaitLists {
     /// By what it is found.
     #[inline]
     pub fn hash(&self, (table, keys, shape): ShapeLookup<'_>) -> u32 {
-        self.hashing.of(table.stamp(), shape, keys)
+        self.hashing.of(table.stamp(), shape.as_u32(), keys)
     }
 
     /// Look at what [`Self::candidate`] needs for all of many, before the first is waited for: what is not in the
@@ -90,7 +90,7 @@ impl ShapeWaitLists {
         let entry = &self.words[at as usize..];
         let (head, rest) = entry.split_first_chunk::<HEAD>()?;
         let [low, high] = stamp_words(table);
-        let is_it = *head == [low, high, shape, keys.len() as u32] && rest.len() > keys.len();
+        let is_it = *head == [low, high, shape.as_u32(), keys.len() as u32] && rest.len() > keys.len();
         // Key by key: they are few.
         (is_it && rest.iter().zip(keys).all(|(existing, key)| existing == key)).then(|| at + (HEAD + keys.len()) as u32)
     }
@@ -126,13 +126,13 @@ impl ShapeWaitLists {
         mut holds: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
         let (table, keys, shape) = sought;
-        let hash = self.hashing.of(table.stamp(), shape, keys);
+        let hash = self.hashing.of(table.stamp(), shape.as_u32(), keys);
         let at = self.words.len();
         if at >= (u32::MAX / 2) as usize || self.entry(sought, hash).is_some() {
             return None;
         }
         self.words.extend(stamp_words(table));
-        self.words.extend([shape, keys.len() as u32]);
+        self.words.extend([shape.as_u32(), keys.len() as u32]);
         self.words.extend_from_slice(keys);
         let list = self.append(table, positions, &mut holds);
         if list.is_none() {

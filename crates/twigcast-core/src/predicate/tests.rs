@@ -6,6 +6,7 @@ use super::packed::{ATOMS_MAX, pack, pack_content, unpack};
 use super::shape_lists::ShapeWaitLists;
 use super::trigger_table::TriggerTable;
 use super::waiters::{IndexedTrigger, Waiter};
+use crate::ids::ShapeId;
 use crate::plan::Distance;
 
 fn entry(n: u32) -> IndexedTrigger {
@@ -137,7 +138,7 @@ fn lists_are_narrowed_down_to_what_holds() {
             for _ in 0..2 {
                 let mut positions = keys.clone();
                 table.select(&mut positions);
-                let sought = (&table, &keys[..], shape);
+                let sought = (&table, &keys[..], ShapeId::from_u32(shape));
                 let hash = narrowed.hash(sought);
                 let candidate = narrowed.candidate(hash);
                 let start = candidate

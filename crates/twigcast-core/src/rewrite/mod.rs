@@ -1,12 +1,27 @@
-//! For-Where-Return results: constant bytes and slices of the message, one after the other.
+//! Results of For-Where-Return queries: constant bytes and slices of the message, one after the other.
 //!
-//! A query is compiled once into a [`Program`] (`program.rs`): constructors become ready-made bytes, conjuncts of `where`
-//! move to the earliest clause after which they can be decided, and an expression that speaks about one `for` variable
-//! becomes relative to that variable's node. Running it (`run.rs`) walks the bindings and writes the result; elements of
-//! the message are copied as they stand there, with the namespace declarations that they need and the place they come
-//! to does not have (`copy.rs`). Nothing is parsed or serialised again. A [`Interpreter`] runs many programs on one message;
-//! what they have in common is found when they are compiled (`family.rs`) and computed once a message (`shared.rs`).
-//! Results go one after the other to one buffer, and from there on before it grows large (`output.rs`).
+//! A query is compiled once into a [`Program`] ([`program`]). The [`Interpreter`] runs programs on one message
+//! ([`interpreter`]): it visits the bindings and writes the results. Elements of the message are copied as they stand
+//! there; nothing is parsed or serialised again. What programs have in common is computed once per message ([`sharing`]).
+//! Thousands of queries of the most frequent form are decided and rewritten together instead ([`batch`]). Results are
+//! written to one buffer one after the other, which is passed on before it grows large ([`output`], [`run_buffer`]).
+//!
+//! ```
+//! use twigcast_core::engine::{Engine, Matcher, QueryContext};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::rewrite::Payloads;
+//!
+//! let mut engine = Engine::new(Limits::default());
+//! let query = "for $b in /books/book where $b/year = 1999 return <hit>{$b/title}</hit>";
+//! engine.add("alice", query, &QueryContext::default(), false).unwrap();
+//!
+//! let message = b"<books><book><year>1999</year><title>Iliad</title></book></books>";
+//! let (mut matcher, mut payloads) = (Matcher::new(), Payloads::default());
+//! engine.run_delivering(&mut matcher, message).unwrap();
+//! let deliveries = engine.deliver(&mut matcher, message, &mut payloads);
+//! assert_eq!(deliveries.slots.len(), 1);
+//! assert_eq!(payloads.get(deliveries.numbers[0] as usize), Some(&b"<hit><title>Iliad</title></hit>"[..]));
+//! ```
 
 pub(crate) mod batch;
 mod interpreter;
@@ -29,19 +44,19 @@ pub use output::{Payloads, Sink};
 pub use program::Program;
 pub use program::family::Interner;
 
-/// A delivery was rejected: the message matches, but the query makes no result of it.
+/// The reason why a query that matches a message has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtractError {
     /// The query could not be evaluated.
     Evaluation(EvalError),
     /// The result is over [`crate::limits::Limits::result_bytes_max`].
     TooLarge {
-        /// The limit's value.
+        /// The value of the limit.
         bytes_max: usize,
     },
-    /// There is no memory for all results of a message at once.
+    /// The memory for all results of a message at once is not available.
     NoMemory {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         bytes: usize,
     },
     /// An attribute was selected where the element already has content.

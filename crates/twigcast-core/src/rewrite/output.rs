@@ -1,110 +1,109 @@
 //! The bytes of results.
 //!
-//! All results of a message, and of the messages after it, go to one buffer, one after the other. Where there is a
-//! [`Sink`] the buffer is emptied into it whenever it is full, also in the middle of a result, so that a large result is
-//! never in memory twice.
+//! All results of one or more messages go to one buffer, one after the other. If there is a [`Sink`], it takes the bytes
+//! whenever the buffer is full, also in the middle of a result, so that a large result is never in memory twice.
 
 use super::ExtractError;
 use super::run_buffer::{RunAppender, RunBuffer, SteppedMemory};
 
-/// Bytes that wait for a sink before they are handed over.
+/// Bytes in the buffer from which on the sink takes them.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// Results that are put together before others are asked for, at most: where each ends is written over zeros.
+/// Number of results in one call of the `write` function of [`Output::append_all`], at most.
 const RESULTS_AT_ONCE: usize = 1 << 12;
 
-/// The text between two runs that may not arise from them is no longer than this and one more.
+/// Bytes of an open result that stay in the buffer, because [`Output::push_raw_text`] looks back at them.
 const LOOKBACK_BYTES: usize = 2;
 
-/// Where finished bytes go.
+/// A receiver of the bytes of results.
 pub trait Sink: Send {
-    /// Takes the next bytes. `ends` are the places in them at which results end, ascending.
+    /// Takes the next bytes. `ends` are the offsets in them at which results end, ascending.
     fn take(&mut self, bytes: &[u8], ends: &[usize]);
 
-    /// Forgets what was taken of the result that has not ended.
+    /// Drops the bytes of the result that has not ended.
     fn drop_open(&mut self);
 }
 
-/// Results, numbered in the order in which they are finished.
+/// Results, numbered in the order in which they end.
 #[derive(Default)]
 pub struct Payloads {
     bytes: RunBuffer,
-    /// Bytes that the sink has taken, all before `bytes`.
+    /// Number of bytes that the sink has taken; all are before `bytes`.
     taken: u64,
-    /// Where the result under construction starts, counted from the first byte of all.
+    /// Position of the result under construction, counted from the first byte of all.
     start: u64,
-    /// Where each result ends.
+    /// End of each result, counted likewise.
     ends: Vec<u64>,
-    /// Results whose ends the sink knows.
-    ended: usize,
+    /// Number of results whose ends the sink has received.
+    ends_taken: usize,
     sink: Option<Box<dyn Sink>>,
-    /// Bytes that the result under construction may still grow by, and that one may have.
+    /// Bytes left for the result under construction, and the limit of each result.
     bytes_left: usize,
     bytes_max: usize,
 }
 
 impl Payloads {
-    /// None yet; they go to a sink.
+    /// Creates an empty list of results that go to a sink.
     pub fn into_sink(sink: Box<dyn Sink>) -> Self {
         Self { sink: Some(sink), ..Self::default() }
     }
 
-    /// None yet; `room` is memory for their bytes that was used before.
+    /// Uses memory of earlier results for the bytes.
     pub fn with_memory(mut self, memory: Vec<u8>) -> Self {
         self.bytes = RunBuffer::within(memory);
         self
     }
 
-    /// The bytes of all results, where no sink took any, and where each ends. Behind the last end there may be bytes of
-    /// no meaning; memory given to [`Self::with_memory`] with those is ready the sooner.
+    /// Returns the bytes of all results, provided that there is no sink, and the end of each. Bytes after the last end have
+    /// no meaning; passed on to [`Self::with_memory`], the memory need not be initialised again.
     pub fn into_parts(mut self) -> (Vec<u8>, Vec<u64>) {
         self.drop_open();
         (self.bytes.into_memory(), self.ends)
     }
 
-    /// How many there are.
+    /// Returns the number of results.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// None?
+    /// Returns `true` if there are no results.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Where each ends, counted from the first byte of all.
+    /// Returns the end of each result, counted from the first byte of all.
     pub fn ends(&self) -> &[u64] {
         &self.ends
     }
 
-    /// The bytes that no sink has taken.
+    /// Returns the bytes that the sink has not taken.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.bytes()
     }
 
-    /// A result that no sink has taken.
+    /// Returns a result that the sink has not taken.
     pub fn get(&self, number: usize) -> Option<&[u8]> {
         let start = if number == 0 { 0 } else { *self.ends.get(number - 1)? };
         let position = |at: u64| Some(at.checked_sub(self.taken)? as usize);
         self.bytes().get(position(start)?..position(*self.ends.get(number)?)?)
     }
 
-    /// Makes sure that there is memory for so many bytes more.
+    /// Reserves memory for this many further bytes.
     ///
     /// # Errors
-    /// There is none.
+    /// The memory is not available.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), ExtractError> {
         self.bytes.reserve(bytes).map_err(|_| ExtractError::NoMemory { bytes })
     }
 
-    /// Hands all that is left to the sink, and lets go of it.
+    /// Passes the remaining bytes to the sink and drops it.
     pub fn close(&mut self) {
         self.drop_open();
-        self.hand_over(self.bytes.len());
+        self.pass_to_sink(self.bytes.len());
         self.sink = None;
     }
 
-    /// Forgets the result under construction.
+    /// Drops the result under construction.
     #[inline]
     fn drop_open(&mut self) {
         if self.position() > self.start {
@@ -118,7 +117,7 @@ impl Payloads {
         }
     }
 
-    /// Where the result under construction starts in `bytes`, as far as it is there.
+    /// Returns where the result under construction starts in `bytes`, or 0 if the sink has taken its start.
     fn open_from(&self) -> usize {
         self.start.saturating_sub(self.taken) as usize
     }
@@ -127,56 +126,57 @@ impl Payloads {
         self.taken + self.bytes.len() as u64
     }
 
-    fn hand_over(&mut self, count: usize) {
+    fn pass_to_sink(&mut self, count: usize) {
         let Some(sink) = &mut self.sink else { return };
-        let ends: Vec<usize> = self.ends[self.ended..].iter().map(|&end| (end - self.taken) as usize).collect();
-        self.ended = self.ends.len();
+        let ends: Vec<usize> = self.ends[self.ends_taken..].iter().map(|&end| (end - self.taken) as usize).collect();
+        self.ends_taken = self.ends.len();
         sink.take(&self.bytes.bytes()[..count], &ends);
         self.bytes.drop_front(count);
         self.taken += count as u64;
     }
 }
 
-/// The result under construction.
+/// A writer of the result under construction.
 pub(super) struct Output<'a> {
     payloads: &'a mut Payloads,
 }
 
 impl<'a> Output<'a> {
+    /// Creates a writer that adds results of up to `bytes_max` bytes.
     pub fn new(payloads: &'a mut Payloads, bytes_max: usize) -> Self {
         payloads.bytes_max = bytes_max;
         Self { payloads }
     }
 
-    /// Begins a result, without anything of an unfinished one.
+    /// Begins a result; drops an unfinished one.
     pub fn begin(&mut self) {
         self.payloads.drop_open();
         self.payloads.bytes_left = self.payloads.bytes_max;
     }
 
-    /// Ends the result; its number.
+    /// Ends the result and returns its number.
     #[inline]
     pub fn finish(&mut self) -> u32 {
         let payloads = &mut *self.payloads;
         payloads.start = payloads.position();
         payloads.ends.push(payloads.start);
         if payloads.bytes.len() >= CHUNK_BYTES {
-            payloads.hand_over(payloads.bytes.len());
+            payloads.pass_to_sink(payloads.bytes.len());
         }
         payloads.ends.len() as u32 - 1
     }
 
-    /// A place in the result.
+    /// Returns the position of the next byte, counted from the first byte of all.
     pub fn position(&self) -> u64 {
         self.payloads.position()
     }
 
-    /// The bytes since a place, unless they are gone to the sink.
+    /// Returns the bytes since a position, or `None` if the sink has taken some of them.
     pub fn since(&self, position: u64) -> Option<&[u8]> {
         self.payloads.bytes().get(position.checked_sub(self.payloads.taken)? as usize..)
     }
 
-    /// Appends again what was written at a place, if it has not gone to the sink.
+    /// Appends bytes from a position again. Returns `false` if the sink has taken them.
     pub fn repeat(&mut self, position: u64, bytes: u32) -> Result<bool, ExtractError> {
         let payloads = &mut *self.payloads;
         let Some(start) = position.checked_sub(payloads.taken) else { return Ok(false) };
@@ -186,27 +186,27 @@ impl<'a> Output<'a> {
         }
         payloads.bytes_left -= length;
         payloads.bytes.repeat(start..start + length);
-        self.relieve();
+        self.pass_on();
         Ok(true)
     }
 
-    /// Begins and ends a result that is known to be within the limits and to have no more than `most` bytes, no more than
-    /// a chunk. `write` is told how many bytes the sink has taken.
+    /// Appends a whole result of at most `bytes_max` bytes, which must be within the limits and at most [`CHUNK_BYTES`].
+    /// `write` receives the number of bytes that the sink has taken.
     #[inline]
-    pub fn append(&mut self, most: usize, write: impl FnOnce(u64, &mut RunAppender<'_>)) {
+    pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(u64, &mut RunAppender<'_>)) {
         self.payloads.drop_open();
         let taken = self.payloads.taken;
-        self.payloads.bytes.append(most, |runs| write(taken, runs));
+        self.payloads.bytes.append(bytes_max, |runs| write(taken, runs));
         self.finish();
     }
 
-    /// Appends so many results, each known to be within the limits and to have no more than `most` bytes, no more than a
-    /// chunk. `write` is asked for those from a number on while there is room in the memory that it is given, with how many
-    /// bytes are before it; it is to tell where each ends, and returns how many they were and how many bytes.
+    /// Appends `count` results, each as for [`Self::append`]. `write` is called with the number of the next result, the
+    /// memory and the number of bytes before it, and the ends to fill. It appends results while the memory has space for
+    /// another, and returns the number of these results and of their bytes.
     pub fn append_all(
         &mut self,
         count: usize,
-        most: usize,
+        bytes_max: usize,
         write: impl Fn(usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32),
     ) {
         let payloads = &mut *self.payloads;
@@ -218,16 +218,16 @@ impl<'a> Output<'a> {
             let ends = &mut payloads.ends[first + done..];
             done += payloads
                 .bytes
-                .append_in_steps((most, enough), payloads.taken, |out, before| write(done, (out, before), ends));
+                .append_in_steps((bytes_max, enough), payloads.taken, |out, before| write(done, (out, before), ends));
             payloads.ends.truncate(first + done);
             if payloads.bytes.len() >= enough {
-                payloads.hand_over(payloads.bytes.len());
+                payloads.pass_to_sink(payloads.bytes.len());
             }
         }
         payloads.start = payloads.position();
     }
 
-    /// Appends bytes that are fit to stand here.
+    /// Appends bytes that need no escaping.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ExtractError> {
         let payloads = &mut *self.payloads;
@@ -236,17 +236,17 @@ impl<'a> Output<'a> {
         }
         payloads.bytes_left -= bytes.len();
         payloads.bytes.push(bytes);
-        self.relieve();
+        self.pass_on();
         Ok(())
     }
 
-    /// Hands a full buffer to the sink.
+    /// Passes a full buffer on to the sink.
     #[inline]
-    fn relieve(&mut self) {
+    fn pass_on(&mut self) {
         let payloads = &mut *self.payloads;
         if payloads.bytes.len() >= CHUNK_BYTES && payloads.sink.is_some() {
             let open = payloads.bytes.len() - payloads.open_from();
-            payloads.hand_over(payloads.bytes.len() - open.min(LOOKBACK_BYTES));
+            payloads.pass_to_sink(payloads.bytes.len() - open.min(LOOKBACK_BYTES));
         }
     }
 
@@ -254,7 +254,7 @@ impl<'a> Output<'a> {
         self.payloads.bytes()[self.payloads.open_from()..].ends_with(end)
     }
 
-    /// Appends a text run as it stands in the message. `]]>` may not arise where two runs meet.
+    /// Appends text as it stands in the message. Escapes the `>` of a `]]>` that arises where two texts meet.
     pub fn push_raw_text(&mut self, text: &[u8]) -> Result<(), ExtractError> {
         let brackets = text.iter().take(2).take_while(|&&byte| byte == b']').count();
         let meets = text.get(brackets) == Some(&b'>') && self.ends_with(&b"]]"[brackets..]);
@@ -277,7 +277,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Text as markup, in pieces. White space that a parser would change becomes references.
+/// Escapes text and passes it on in pieces. White space that a parser would change becomes references.
 fn escape<E>(text: &str, in_attribute: bool, mut push: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let bytes = text.as_bytes();
     let mut plain = 0;
@@ -299,7 +299,7 @@ fn escape<E>(text: &str, in_attribute: bool, mut push: impl FnMut(&[u8]) -> Resu
     push(&bytes[plain..])
 }
 
-/// Text escaped for element content.
+/// Returns text escaped for element content or for an attribute in double quotes.
 pub(super) fn escaped(text: &str, in_attribute: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let done: Result<(), std::convert::Infallible> = escape(text, in_attribute, |bytes| {

@@ -1,23 +1,23 @@
-//! Bytes to which very many short runs are appended.
+//! A buffer for very many short runs of bytes.
 //!
-//! A run is copied with a fixed length, which takes a few instructions and no call, and the next one overwrites what was
-//! too much of it. For that there is always room behind the end, in memory that has been written to before: all of it is
-//! handed on to the next user, so that it need not be made anew.
+//! A run is copied with a fixed length, which takes a few instructions and no call; the next run overwrites the excess. So
+//! there are always initialised bytes after the end. They are passed on with the buffer, so that the memory need not be
+//! initialised again.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
 
-/// Bytes that are copied at once of what is short, and of what may be longer.
+/// Lengths of one copy: of a short run, and of one that may be longer.
 pub(super) const RUN: usize = 32;
 pub(super) const STEP: usize = 128;
 
-/// Bytes that are appended in steps at a time, at most: 32 bits count them, and those of a step behind them.
+/// Bytes of one call of [`RunBuffer::append_in_steps`] at most, so that 32 bits count them and a step after them.
 const STEPS_MAX: usize = 1 << 31;
 
-/// Memory that is made ready beyond what is asked for, so that this happens seldom.
+/// Bytes that are initialised beyond what is needed, so that it happens rarely.
 const RESERVE_BYTES: usize = 1 << 14;
 
-/// See the module's documentation.
+/// A byte buffer with initialised memory after its end: see the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct RunBuffer {
     memory: Vec<u8>,
@@ -25,43 +25,45 @@ pub(crate) struct RunBuffer {
 }
 
 impl RunBuffer {
-    /// Nothing yet, in memory that was used before.
+    /// Creates an empty buffer in memory that was used before.
     pub fn within(memory: Vec<u8>) -> Self {
         Self { memory, end: 0 }
     }
 
-    /// The memory: the bytes, and others behind them.
+    /// Returns the memory: the bytes, and others after them.
     pub fn into_memory(self) -> Vec<u8> {
         self.memory
     }
 
+    /// Returns the number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.end
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[..self.end]
     }
 
-    /// Asks for memory for so many bytes more, of which none is touched yet.
+    /// Reserves memory for this many further bytes without initialising it.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), TryReserveError> {
         let needed = self.end.saturating_add(bytes).saturating_add(STEP + RESERVE_BYTES);
         self.memory.try_reserve_exact(needed.saturating_sub(self.memory.len()))
     }
 
-    /// Makes room for so many bytes, and a step too many.
+    /// Initialises memory for this many further bytes and a step.
     #[inline]
     fn grow(&mut self, bytes: usize) {
         let needed = self.end + bytes + STEP;
         if self.memory.len() < needed {
-            // The capacity grows by doubling, but no memory is touched long before it is needed.
+            // The capacity doubles, but memory is initialised only shortly before it is needed.
             self.memory.resize(needed + RESERVE_BYTES, 0);
         }
     }
 
+    /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.grow(bytes.len());
@@ -69,7 +71,7 @@ impl RunBuffer {
         self.end += bytes.len();
     }
 
-    /// Appends bytes from before again.
+    /// Appends a range of earlier bytes again.
     pub fn repeat(&mut self, bytes: Range<usize>) {
         let length = bytes.len();
         self.grow(length);
@@ -77,38 +79,38 @@ impl RunBuffer {
         self.end += length;
     }
 
-    /// Forgets all from a place on.
+    /// Removes all bytes after the first `length`.
     pub fn truncate(&mut self, length: usize) {
         self.end = self.end.min(length);
     }
 
-    /// Forgets so many bytes at the beginning.
+    /// Removes the first `count` bytes.
     pub fn drop_front(&mut self, count: usize) {
         self.memory.copy_within(count..self.end, 0);
         self.end -= count;
     }
 
-    /// Appends up to so many bytes, run by run.
+    /// Appends up to `bytes_max` bytes, run by run.
     #[inline]
-    pub fn append(&mut self, most: usize, write: impl FnOnce(&mut RunAppender<'_>)) {
-        self.grow(most);
+    pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(&mut RunAppender<'_>)) {
+        self.grow(bytes_max);
         let mut runs = RunAppender { memory: &mut self.memory, end: self.end };
         write(&mut runs);
         self.end = runs.end;
     }
 
-    /// Appends pieces: there is room for `most` bytes, and for more where there is memory, until all have `enough`. `before`
-    /// counts the bytes before all that are here. What is called is given memory and where the end is, counted as those
-    /// before are, and returns how many bytes it has appended.
+    /// Appends pieces. `write` receives memory for at least `bytes_max` bytes, and more while the buffer would stay below
+    /// `enough` bytes. It also receives the position of that memory, which counts from `before` bytes before the buffer.
+    /// It returns a result and the number of bytes appended.
     pub fn append_in_steps<T>(
         &mut self,
-        (most, enough): (usize, usize),
+        (bytes_max, enough): (usize, usize),
         before: u64,
         write: impl FnOnce(SteppedMemory<'_>, u64) -> (T, u32),
     ) -> T {
-        self.grow(most);
-        let limit = self.memory.len().min(enough.max(self.end).saturating_add(most + STEP));
-        let limit = limit.min(self.end + (most + STEP).max(STEPS_MAX));
+        self.grow(bytes_max);
+        let limit = self.memory.len().min(enough.max(self.end).saturating_add(bytes_max + STEP));
+        let limit = limit.min(self.end + (bytes_max + STEP).max(STEPS_MAX));
         let memory = &mut self.memory[self.end..limit];
         let (result, bytes) = write(SteppedMemory { memory }, before + self.end as u64);
         self.end += bytes as usize;
@@ -116,29 +118,29 @@ impl RunBuffer {
     }
 }
 
-/// Memory to which pieces are appended of which nobody knows how long they are, in steps. There is always room for a step.
+/// Memory that pieces of varying length are appended to in steps, with space for a step after the last.
 ///
-/// Whoever appends keeps the end: as a number at hand, not one that is written to memory with each piece. It has 32 bits,
-/// so that it need not be asked whether a step beyond it is still a place.
+/// The caller keeps the end in a register; storing it with each piece would be slower. It has 32 bits, so that adding a
+/// step to it cannot overflow an index.
 pub(crate) struct SteppedMemory<'a> {
     memory: &'a mut [u8],
 }
 
 impl SteppedMemory<'_> {
-    /// Bytes behind an end.
+    /// Returns the number of bytes after an end.
     #[inline(always)]
     pub fn bytes_after(&self, end: u32) -> usize {
         self.memory.len() - end as usize
     }
 
-    /// Appends a constant; returns the new end.
+    /// Appends a constant and returns the new end.
     #[inline(always)]
     pub(super) fn push_short(&mut self, end: u32, constant: &ShortConstant) -> u32 {
         self.write::<RUN>(end, &constant.bytes, 0);
         end.wrapping_add(constant.length)
     }
 
-    /// Appends so many bytes of something, which has a step of bytes behind the last of them; returns the new end.
+    /// Appends `bytes` bytes of `from`, which must have a step of bytes after them. Returns the new end.
     #[inline(always)]
     pub fn push(&mut self, end: u32, from: &[u8], start: u32, bytes: u32) -> u32 {
         self.write::<STEP>(end, from, start);
@@ -150,7 +152,7 @@ impl SteppedMemory<'_> {
         end.wrapping_add(bytes)
     }
 
-    /// Appends all of something, which is nothing more often than not; returns the new end.
+    /// Appends bytes, mostly none, and returns the new end.
     #[inline(always)]
     pub fn push_all(&mut self, end: u32, bytes: &[u8]) -> u32 {
         if !bytes.is_empty() {
@@ -159,7 +161,7 @@ impl SteppedMemory<'_> {
         end.wrapping_add(bytes.len() as u32)
     }
 
-    /// Writes so many bytes of something to a place.
+    /// Copies a fixed number of bytes to a position.
     #[inline(always)]
     fn write<const BYTES: usize>(&mut self, position: u32, from: &[u8], start: u32) {
         let (position, start) = (position as usize, start as usize);
@@ -167,7 +169,7 @@ impl SteppedMemory<'_> {
     }
 }
 
-/// A constant that is no longer than a run.
+/// A constant of at most [`RUN`] bytes, padded with zeros.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ShortConstant {
     bytes: [u8; RUN],
@@ -175,12 +177,13 @@ pub(super) struct ShortConstant {
 }
 
 impl ShortConstant {
+    /// Returns `true` if the constant has no bytes.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// `None`: it is longer.
+    /// Creates a constant. Returns `None` if it is longer.
     pub fn new(constant: &[u8]) -> Option<Self> {
         let mut bytes = [0; RUN];
         bytes.get_mut(..constant.len())?.copy_from_slice(constant);
@@ -188,21 +191,21 @@ impl ShortConstant {
     }
 }
 
-/// Appends runs.
+/// A writer of runs into a buffer.
 pub(super) struct RunAppender<'a> {
     memory: &'a mut [u8],
     end: usize,
 }
 
 impl RunAppender<'_> {
-    /// Where the next run begins.
+    /// Returns the position of the next run.
     #[inline]
     pub fn len(&self) -> usize {
         self.end
     }
 
-    /// Appends what is between two places of something; quickly if it is no more than `LENGTH` bytes, and if as many can be
-    /// read there. A jump that is not foreseen takes as long as copying a hundred bytes too many does.
+    /// Appends the bytes of a range, with one copy if they are at most `LENGTH` and as many can be read. A mispredicted jump
+    /// would take as long as copying a hundred bytes too many.
     #[inline]
     pub fn push<const LENGTH: usize>(&mut self, from: &[u8], start: u32, end: u32) {
         const { assert!(LENGTH <= STEP) };
@@ -217,7 +220,7 @@ impl RunAppender<'_> {
         *to += length;
     }
 
-    /// Appends all of something, which is nothing more often than not.
+    /// Appends bytes, mostly none.
     #[inline]
     pub fn push_all(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
@@ -226,7 +229,7 @@ impl RunAppender<'_> {
         }
     }
 
-    /// Appends bytes again that were appended before.
+    /// Appends earlier bytes again.
     #[inline]
     pub fn repeat(&mut self, start: usize, length: usize) {
         if length <= STEP {
@@ -242,7 +245,7 @@ impl RunAppender<'_> {
 mod tests {
     use super::*;
 
-    /// Numbers in no order, from a seed.
+    /// Pseudo-random numbers from a seed.
     struct Random(u64);
 
     impl Random {
@@ -252,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Whatever is appended in whatever way is what a plain list holds, whatever was in the memory before.
+    /// A buffer equals a plain list after any operations, whatever its memory held before.
     #[test]
     fn runs_of_all_lengths_are_appended_whole() {
         let random = &mut Random(7);
@@ -302,7 +305,8 @@ mod tests {
             memory = buffer.into_memory();
         }
     }
-    /// Pieces and constants of all lengths, in steps, are whole; what is appended is never more than there is room for.
+
+    /// Pieces and constants of all lengths are appended whole, within the memory that was promised.
     #[test]
     fn pieces_are_appended_in_steps() {
         let random = &mut Random(11);

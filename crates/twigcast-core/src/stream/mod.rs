@@ -33,6 +33,7 @@ pub mod decode;
 pub mod dictionary;
 pub(crate) mod element_walker;
 pub mod encode;
+mod fault;
 mod header;
 mod number;
 pub mod reader;

@@ -1,112 +1,112 @@
-//! Structural conditions that triggers ask for, each kept once and decided once for each shape.
+//! Structural conditions that triggers need. Each is kept once, and decided once for each shape.
 
 use rustc_hash::FxHashMap;
 
 use super::RequiredNames;
-use super::shapes::ShapeId;
+use crate::ids::{ShapeId, StructuralConditionId};
 use crate::query::ast::{Expr, Function, NameTest, NodeTest, Step};
 
-/// Number of a condition.
-pub type StructuralConditionId = u32;
-
-/// A condition and what it needs.
+/// A structural condition and the names that it requires.
 #[derive(Clone, Debug)]
 pub struct StructuralCondition {
-    /// To be evaluated at the element.
+    /// The expression to be evaluated at the element.
     pub expr: Expr,
     /// Names that it requires below the element.
     pub required: RequiredNames,
-    spelled: Box<[u8]>,
+    /// The spelling by which equal conditions are found, see [`spell`].
+    spelling: Box<[u8]>,
+    /// The number of triggers that need it.
     uses: u32,
 }
 
-/// The distinct conditions in use. A number is never used twice, so what was decided under one stays true.
+/// The distinct structural conditions in use.
 #[derive(Clone, Debug, Default)]
 pub struct StructuralConditions {
     entries: FxHashMap<StructuralConditionId, StructuralCondition>,
-    by_spelling: FxHashMap<Box<[u8]>, StructuralConditionId>,
-    next: StructuralConditionId,
+    ids_by_spelling: FxHashMap<Box<[u8]>, StructuralConditionId>,
+    /// The number of the next id.
+    next: u32,
 }
 
 impl StructuralConditions {
-    /// The number of a condition, with one more use.
+    /// Returns the id of a condition, counting one more use.
     pub fn acquire(&mut self, expr: &Expr) -> StructuralConditionId {
-        let mut spelled = Vec::new();
-        spell(expr, &mut spelled);
-        if let Some(&id) = self.by_spelling.get(spelled.as_slice()) {
+        let mut spelling = Vec::new();
+        spell(expr, &mut spelling);
+        if let Some(&id) = self.ids_by_spelling.get(spelling.as_slice()) {
             if let Some(entry) = self.entries.get_mut(&id) {
                 entry.uses += 1;
             }
             return id;
         }
-        let spelled: Box<[u8]> = spelled.into();
-        let id = self.next;
+        let spelling: Box<[u8]> = spelling.into();
+        let id = StructuralConditionId::from_u32(self.next);
         self.next = self.next.wrapping_add(1);
         let required = RequiredNames::of(expr);
-        self.entries
-            .insert(id, StructuralCondition { expr: expr.clone(), required, spelled: spelled.clone(), uses: 1 });
-        self.by_spelling.insert(spelled, id);
+        let condition = StructuralCondition { expr: expr.clone(), required, spelling: spelling.clone(), uses: 1 };
+        self.entries.insert(id, condition);
+        self.ids_by_spelling.insert(spelling, id);
         id
     }
 
-    /// One use less; the last one forgets the condition.
+    /// Counts one use less. A condition without uses is removed.
     pub fn release(&mut self, id: StructuralConditionId) {
         let Some(condition) = self.entries.get_mut(&id) else { return };
         condition.uses -= 1;
         if condition.uses == 0
             && let Some(condition) = self.entries.remove(&id)
         {
-            self.by_spelling.remove(&condition.spelled);
+            self.ids_by_spelling.remove(&condition.spelling);
         }
     }
 
-    /// A condition.
+    /// Returns the condition with an id.
     #[inline]
     pub fn get(&self, id: StructuralConditionId) -> Option<&StructuralCondition> {
         self.entries.get(&id)
     }
 
-    /// No condition at all?
+    /// Returns `true` if there is no condition.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
-        self.entries.values().map(|entry| 4 * entry.spelled.len() + 200).sum()
+        self.entries.values().map(|entry| 4 * entry.spelling.len() + 200).sum()
     }
 }
 
-/// What was decided of conditions at shapes.
+/// The truth of conditions at shapes, as far as it was decided.
 #[derive(Debug, Default)]
 pub struct ConditionDecisions {
     truths: FxHashMap<(StructuralConditionId, ShapeId), bool>,
 }
 
 impl ConditionDecisions {
-    /// Forget all.
+    /// Removes all decisions.
     pub fn clear(&mut self) {
         self.truths.clear();
     }
 
-    /// Bytes in use, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         self.truths.len() * 26
     }
 
-    /// Whether the condition holds at elements of the shape, if that was decided.
+    /// Returns whether a condition holds at elements of a shape, if that was decided.
     #[inline]
     pub fn get(&self, condition: StructuralConditionId, shape: ShapeId) -> Option<bool> {
         self.truths.get(&(condition, shape)).copied()
     }
 
-    /// File a decision.
+    /// Adds a decision.
     pub fn insert(&mut self, condition: StructuralConditionId, shape: ShapeId, truth: bool) {
         self.truths.insert((condition, shape), truth);
     }
 }
 
-/// Write a structural condition so that equal ones, and only those, are spelled alike.
+/// Writes a structural condition so that equal conditions, and only those, are spelled alike.
 fn spell(expr: &Expr, out: &mut Vec<u8>) {
     match expr {
         Expr::And(operands) => spell_list(b'&', operands, out),

@@ -1,11 +1,12 @@
-//! Nested paths that ask for structure only.
+//! Nested paths that need structure only.
 //!
-//! Whether such a condition holds at an element depends on nothing but the *shape* of its subtree: names, who is below
-//! whom, and neither order nor number. [`shapes`] numbers the shapes that occur; [`memo`] remembers, for a state of the
-//! automaton and a shape, which of the waiting queries matched. So a branching query costs nothing at an element whose
-//! like was seen before, and changing the queries leaves the shapes valid. At a shape that is new, conditions that are
-//! conjunctions of paths are decided from what holds at the shapes below ([`branches`], [`satisfied`]); others, and
-//! those of queries that came while matching was going on, are evaluated one by one.
+//! Whether such a condition holds at an element depends only on the *shape* of its subtree: the element's name and the set
+//! of its children's shapes, whatever their order and number. [`shapes`] gives ids to the shapes that occur; [`memo`]
+//! keeps which twigs matched at a DFA state and a shape. So a twig costs nothing at an element of a shape that occurred
+//! there before, and shapes stay valid when queries change.
+//!
+//! At a new shape, conditions that are conjunctions of paths are decided from what holds at the shapes of the children
+//! ([`branches`], [`satisfied`]). Other conditions, and those in the recent segment, are evaluated one by one.
 
 pub mod branches;
 pub mod conditions;
@@ -18,17 +19,17 @@ use branches::BranchConjunction;
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, PathStart, Step};
 use crate::vocabulary::Name;
 
-/// A set of names, by one bit of 128 each: never misses a member, may hold others.
+/// A set of names, one bit of 128 each: it never misses a member, and may have others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameMask(pub u128);
 
 impl NameMask {
-    /// The mask of one name.
+    /// Returns the mask of one name.
     pub fn of(name: Name) -> Self {
         Self(1 << (name.local.as_u32().wrapping_mul(31).wrapping_add(name.namespace.as_u32()) & 127))
     }
 
-    /// Is every member of `self` in `other`, as far as the masks tell?
+    /// Returns `false` if some member of `self` is not in `other`.
     #[inline]
     pub fn within(self, other: Self) -> bool {
         self.0 & !other.0 == 0
@@ -39,8 +40,8 @@ impl NameMask {
     }
 }
 
-/// Names that an element's children and descendants must have for a condition to hold: a test that costs two
-/// instructions and spares most evaluations.
+/// The names that an element's children and descendants must have for a condition to hold. Testing them costs two
+/// instructions and saves most evaluations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequiredNames {
     /// Among the children.
@@ -50,14 +51,14 @@ pub struct RequiredNames {
 }
 
 impl RequiredNames {
-    /// What a structural condition requires.
+    /// Returns what a structural condition requires.
     pub fn of(condition: &Expr) -> Self {
         let mut required = Self::default();
         required.collect(condition, true);
         required
     }
 
-    /// `at_element`: the condition is on the element itself, not on something below it.
+    /// Adds what a condition requires; `at_element`: the condition is on the element itself, not on a node below it.
     fn collect(&mut self, condition: &Expr, at_element: bool) {
         match condition {
             Expr::And(operands) => operands.iter().for_each(|operand| self.collect(operand, at_element)),
@@ -80,7 +81,7 @@ impl RequiredNames {
                 }
             }
             if step.axis == Axis::DescendantOrSelf {
-                // It may select the element itself or something below; nothing more is certain of where we are.
+                // It may select the element itself or a node below; from here on, only descendants are certain.
                 at_element = false;
                 for predicate in &step.predicates {
                     self.collect(predicate, false);
@@ -95,22 +96,22 @@ impl RequiredNames {
     }
 }
 
-/// A twig: a query that a structural condition at an element decides.
+/// A query that is decided by a structural condition at an element.
 #[derive(Clone, Debug)]
 pub struct Twig {
     /// The query.
     pub query: u32,
-    /// Where it waits, for the engine.
+    /// The segment and the item where the twig waits, packed by the query index.
     pub home: u32,
-    /// What must hold at the element.
+    /// The condition that must hold at the element.
     pub condition: TwigCondition,
 }
 
 /// The condition of a twig.
 #[derive(Clone, Debug)]
 pub enum TwigCondition {
-    /// All of these branches.
+    /// All of these branches hold.
     Branches(BranchConjunction),
-    /// An expression to be evaluated, and names that it requires.
+    /// An expression to be evaluated holds. The names that it requires are tested first.
     Expr(Box<(Expr, RequiredNames)>),
 }

@@ -1,68 +1,68 @@
-//! What holds at elements of a shape: the bottom-up automaton of XPush (Gupta and Suciu, "Stream processing of XPath
-//! queries with predicates", 2003), built lazily, a state for each shape that occurs.
+//! The branches that hold at elements of each shape: the bottom-up automaton of XPush (Gupta and Suciu, "Stream processing
+//! of XPath queries with predicates", 2003), built lazily, with a state for each shape that occurs.
 //!
-//! Kept are, for each shape, the branches that hold at any element *above* one of that shape. What holds at an element is
-//! the union of that over its children, so a new shape costs work in proportion to what holds there, and shapes met
-//! before cost nothing.
+//! For each shape, the branches are kept that hold at the *parent* of any element of that shape. What holds at an element
+//! is their union over its children. So a new shape costs work in proportion to what holds there, and others cost nothing.
 
 use super::branches::{BranchId, Branches, Dependencies};
-use super::shapes::{ShapeId, Shapes};
+use super::shapes::Shapes;
+use crate::ids::ShapeId;
 
-/// The branches that hold above shapes, and at one shape at a time.
+/// The branches that hold above each shape, and at one current shape.
 #[derive(Debug, Default)]
 pub struct SatisfiedBranches {
-    /// Made when it is first needed.
+    /// Built when it is first needed.
     dependencies: Option<Dependencies>,
     above: Vec<BranchId>,
-    /// Range in `above` by shape.
+    /// For each shape, the range in `above` of the branches that hold at parents of its elements.
     ranges: Vec<(u32, u32)>,
-    /// The branches that hold at the shape in hand, in no order.
+    /// The branches that hold at the current shape, in no order.
     at_shape: Vec<BranchId>,
-    /// The same as a bit by branch.
+    /// The same, as one bit for each branch.
     marks: Vec<u64>,
-    in_hand: Option<ShapeId>,
+    current: Option<ShapeId>,
 }
 
 impl SatisfiedBranches {
-    /// Forget all.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.above.clear();
         self.ranges.clear();
         self.dependencies = None;
-        self.in_hand = None;
+        self.current = None;
     }
 
-    /// Bytes in use, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         (self.above.len() + self.at_shape.len()) * 4
             + (self.ranges.len() + self.marks.len()) * 8
             + self.dependencies.as_ref().map_or(0, Dependencies::bytes)
     }
 
-    /// Is known what holds at this shape?
+    /// Returns `true` if it is known what holds at a shape.
     #[inline]
     pub fn is_decided(&self, shape: ShapeId) -> bool {
-        (shape as usize) < self.ranges.len()
+        shape.index() < self.ranges.len()
     }
 
-    /// Find out what holds above the shapes that are new, as long as that takes less than `budget` bytes.
-    pub fn follow(&mut self, shapes: &Shapes, branches: &Branches, budget: usize) {
+    /// Finds what holds above the shapes that are new, while fewer than `budget` bytes are in use.
+    pub fn extend(&mut self, shapes: &Shapes, branches: &Branches, budget: usize) {
         if self.ranges.len() == shapes.len() {
             return;
         }
         let dependencies = self.dependencies.take().unwrap_or_else(|| Dependencies::new(branches));
-        // Shapes are numbered children first.
+        // Shapes of children have smaller ids.
         for shape in self.ranges.len()..shapes.len() {
             if self.bytes() + dependencies.bytes() >= budget {
                 break;
             }
-            self.find_above(shapes, branches, &dependencies, shape as ShapeId);
+            self.find_above(shapes, branches, &dependencies, ShapeId::new(shape));
         }
         self.dependencies = Some(dependencies);
     }
 
     fn find_above(&mut self, shapes: &Shapes, branches: &Branches, dependencies: &Dependencies, shape: ShapeId) {
-        self.take_in_hand(shapes, branches.bound(), shape);
+        self.make_current(shapes, branches.bound(), shape);
         let name = shapes.name(shape);
         let start = self.above.len();
         self.above.extend(dependencies.leaves(name));
@@ -75,7 +75,7 @@ impl SatisfiedBranches {
         self.ranges.push((start as u32, self.above.len() as u32));
     }
 
-    /// Drop what was found from index `from` on and holds here too: as a branch about descendants it is passed on anyway.
+    /// Removes branches about descendants found since index `from` that hold at the current shape: they are passed on anyway.
     fn drop_passed_on(&mut self, dependencies: &Dependencies, from: usize) {
         let mut kept = from;
         for index in from..self.above.len() {
@@ -86,18 +86,18 @@ impl SatisfiedBranches {
         self.above.truncate(kept);
     }
 
-    /// Take a known shape in hand: [`Self::at_shape`] and [`Self::holds`] then tell what holds at its elements.
-    pub fn take_in_hand(&mut self, shapes: &Shapes, bound: usize, shape: ShapeId) {
-        if self.in_hand == Some(shape) {
+    /// Makes a decided shape the current one, of which [`Self::at_shape`] and [`Self::holds`] tell.
+    pub fn make_current(&mut self, shapes: &Shapes, bound: usize, shape: ShapeId) {
+        if self.current == Some(shape) {
             return;
         }
-        self.in_hand = Some(shape);
+        self.current = Some(shape);
         for branch in self.at_shape.drain(..) {
             self.marks[branch as usize >> 6] = 0;
         }
         self.marks.resize(bound.div_ceil(64), 0);
         for &child in shapes.children(shape) {
-            let (start, end) = self.ranges[child as usize];
+            let (start, end) = self.ranges[child.index()];
             for &branch in &self.above[start as usize..end as usize] {
                 if !is_marked(&self.marks, branch) {
                     self.marks[branch as usize >> 6] |= 1 << (branch & 63);
@@ -107,13 +107,13 @@ impl SatisfiedBranches {
         }
     }
 
-    /// The branches that hold at the shape in hand.
+    /// Returns the branches that hold at the current shape.
     #[inline]
     pub fn at_shape(&self) -> &[BranchId] {
         &self.at_shape
     }
 
-    /// Does a branch hold at the shape in hand?
+    /// Returns `true` if a branch holds at the current shape.
     #[inline]
     pub fn holds(&self, branch: BranchId) -> bool {
         is_marked(&self.marks, branch)

@@ -1,40 +1,40 @@
-//! Shapes of subtrees, numbered.
+//! The shapes of subtrees that messages have shown.
 
 use super::NameMask;
 use crate::document::{Document, NodeId, NodeKind};
+use crate::ids::{NamespaceId, ShapeId};
 use crate::util::hash_index::{HashIndex, SeededHasher};
-use crate::vocabulary::{Name, NamespaceId};
+use crate::vocabulary::Name;
 
-/// Number of a shape.
-pub type ShapeId = u32;
-/// "Not numbered": the budget was reached; decide without memory.
-pub const NO_SHAPE: ShapeId = u32::MAX;
+/// In place of a shape: none was assigned, since the budget was reached. Decisions at the element are not memoised.
+pub const NO_SHAPE: ShapeId = ShapeId::ABSENT;
 
-/// What a shape is looked up by.
+/// A shape: a name and the set of the children's shapes.
 #[derive(Debug)]
 struct Shape {
     name: Name,
-    /// Range of the distinct shapes of the children in `Shapes::children`, ascending.
+    /// The range in [`Shapes::children`] of the distinct shapes of the children, ascending.
     start: u32,
     end: u32,
 }
 
-/// All shapes met so far: a shape is a name and the set of the children's shapes.
+/// All shapes that have occurred. Shapes of children have smaller ids than those of their parents.
 #[derive(Debug, Default)]
 pub struct Shapes {
     shapes: Vec<Shape>,
-    /// Names of the children and of the descendants, by shape.
+    /// The names of the children and of the descendants of each shape.
     masks: Vec<(NameMask, NameMask)>,
     children: Vec<ShapeId>,
     index: HashIndex,
     hashing: SeededHasher,
-    /// By local name, the shape of elements without children that was met first: most elements are such. [`NO_SHAPE`]: none.
+    /// For each local name, the first shape of elements without children and its namespace, or [`NO_SHAPE`]. Most elements
+    /// have no children.
     leaves: Vec<(NamespaceId, ShapeId)>,
     scratch: Vec<ShapeId>,
 }
 
 impl Shapes {
-    /// Forget all.
+    /// Removes all shapes.
     pub fn clear(&mut self) {
         self.shapes.clear();
         self.masks.clear();
@@ -43,7 +43,7 @@ impl Shapes {
         self.leaves.clear();
     }
 
-    /// Bytes in use, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         self.shapes.len() * (size_of::<Shape>() + size_of::<(NameMask, NameMask)>())
             + self.children.len() * size_of::<ShapeId>()
@@ -51,48 +51,48 @@ impl Shapes {
             + self.leaves.len() * size_of::<(NamespaceId, ShapeId)>()
     }
 
-    /// How many shapes there are.
+    /// Returns the number of shapes.
     pub fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// No shape?
+    /// Returns `true` if no shape has occurred.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
 
-    /// The name of elements of this shape.
+    /// Returns the name of elements of a shape.
     #[inline]
     pub fn name(&self, shape: ShapeId) -> Name {
-        self.shapes[shape as usize].name
+        self.shapes[shape.index()].name
     }
 
-    /// The distinct shapes of the children of elements of this shape. Their numbers are smaller.
+    /// Returns the distinct shapes of the children of elements of a shape.
     #[inline]
     pub fn children(&self, shape: ShapeId) -> &[ShapeId] {
-        let shape = &self.shapes[shape as usize];
+        let shape = &self.shapes[shape.index()];
         &self.children[shape.start as usize..shape.end as usize]
     }
 
-    /// Names of the children of elements of this shape.
+    /// Returns the names of the children of elements of a shape.
     #[inline]
     pub fn children_mask(&self, shape: ShapeId) -> NameMask {
-        self.masks[shape as usize].0
+        self.masks[shape.index()].0
     }
 
-    /// Names of the descendants of elements of this shape.
+    /// Returns the names of the descendants of elements of a shape.
     #[inline]
     pub fn below_mask(&self, shape: ShapeId) -> NameMask {
-        self.masks[shape as usize].1
+        self.masks[shape.index()].1
     }
 
-    /// Number the shapes of all elements of a document; `of_node[n]` is that of node `n`, [`NO_SHAPE`] once `budget`
+    /// Finds the shapes of all elements of a document: `of_node[n]` becomes that of node `n`, or [`NO_SHAPE`] once `budget`
     /// bytes are in use.
-    pub fn number(&mut self, document: &Document, of_node: &mut Vec<ShapeId>, budget: usize) {
+    pub fn assign(&mut self, document: &Document, of_node: &mut Vec<ShapeId>, budget: usize) {
         of_node.clear();
         of_node.resize(document.nodes.len(), NO_SHAPE);
         let mut children = std::mem::take(&mut self.scratch);
-        // Children come after their parent, so going backwards meets them first.
+        // Children come after their parent, so going backwards visits them first.
         for node in (1..document.nodes.len()).rev() {
             if document.nodes[node].kind != NodeKind::Element {
                 continue;
@@ -120,16 +120,17 @@ impl Shapes {
         let existing = self
             .index
             .with_hash(hash)
-            .find(|&candidate| self.shapes[candidate as usize].name == name && self.children(candidate) == children);
+            .map(ShapeId::from_u32)
+            .find(|&candidate| self.name(candidate) == name && self.children(candidate) == children);
         existing.unwrap_or_else(|| {
             let id = self.add(name, children);
-            self.index.insert(hash, id);
+            self.index.insert(hash, id.as_u32());
             id
         })
     }
 
     fn add(&mut self, name: Name, children: &[ShapeId]) -> ShapeId {
-        let id = self.shapes.len() as ShapeId;
+        let id = ShapeId::new(self.shapes.len());
         let start = self.children.len() as u32;
         self.children.extend_from_slice(children);
         let mut direct = NameMask::default();
@@ -154,7 +155,7 @@ impl Shapes {
     }
 }
 
-/// The distinct shapes of a node's element children, ascending; false if one has no number.
+/// Collects the distinct shapes of a node's element children, ascending. Returns `false` if some child has none.
 fn collect_children(document: &Document, node: NodeId, of_node: &[ShapeId], children: &mut Vec<ShapeId>) -> bool {
     let mut child = node + 1;
     let end = document.nodes[node as usize].end;

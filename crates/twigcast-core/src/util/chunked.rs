@@ -50,7 +50,7 @@ impl<T> Chunked<T> {
         self.len += 1;
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.chunks.iter().flatten()
     }
 

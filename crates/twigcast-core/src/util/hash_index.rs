@@ -7,6 +7,8 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 
+use crate::ids::TableId;
+
 /// Makes hashes. Keyed per process: what messages hold must not decide how far one has to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeededHasher {
@@ -28,17 +30,17 @@ impl SeededHasher {
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// Hash of two words and a list.
+    /// Returns the hash of two words and a list.
     #[inline]
-    pub(crate) fn of(self, first: u64, second: u32, list: &[u32]) -> u32 {
+    pub(crate) fn of<Id: TableId>(self, first: u64, second: u32, list: &[Id]) -> u32 {
         let mut hash = self.mixed(self.start, first);
         hash = self.mixed(hash, u64::from(second) << 32 | list.len() as u64);
         let mut pairs = list.chunks_exact(2);
         for pair in &mut pairs {
-            hash = self.mixed(hash, u64::from(pair[0]) << 32 | u64::from(pair[1]));
+            hash = self.mixed(hash, u64::from(pair[0].as_u32()) << 32 | u64::from(pair[1].as_u32()));
         }
         for &last in pairs.remainder() {
-            hash = self.mixed(hash, u64::from(last));
+            hash = self.mixed(hash, u64::from(last.as_u32()));
         }
         hash as u32
     }
@@ -53,23 +55,23 @@ pub(crate) struct HashIndex {
 }
 
 impl HashIndex {
-    /// Forget all.
+    /// Removes all numbers.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.len() * size_of::<(u32, u32)>()
     }
 
-    /// What stands where a hash is looked for first: to have it come in before it is needed.
+    /// Prefetches the first slot of a hash, so that it is in the cache when it is needed.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u32) -> u32 {
         if self.slots.is_empty() { 0 } else { self.slots[hash as usize & (self.slots.len() - 1)].1 }
     }
 
-    /// The numbers that were inserted with a hash.
+    /// Returns the numbers that were inserted with a hash.
     #[inline]
     pub(crate) fn with_hash(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = hash as usize;
@@ -88,7 +90,7 @@ impl HashIndex {
         })
     }
 
-    /// Insert a number below the largest there is.
+    /// Inserts a number below the largest there is.
     pub(crate) fn insert(&mut self, hash: u32, number: u32) {
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             let before = std::mem::take(&mut self.slots);
@@ -139,7 +141,7 @@ mod tests {
         for (first, second) in [(0, 0), (0, 1), (1, 0), (1 << 32, 0), (1, 1)] {
             hashes.extend(lists.iter().map(|list| hashing.of(first, second, list)));
         }
-        assert_eq!(hashes[0], hashing.of(0, 0, &[]));
+        assert_eq!(hashes[0], hashing.of::<u32>(0, 0, &[]));
         hashes.sort_unstable();
         hashes.dedup();
         assert!(hashes.len() > 32, "{} of 35", hashes.len());

@@ -77,7 +77,7 @@ impl StampedTable {
         self.stamp = stamp;
     }
 
-    /// Returns bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.len() * size_of::<StampedSlot>()
     }

@@ -102,7 +102,7 @@ fn case(corpus: &Path, file: &str, fields: &Table, messages: &Table) -> Case {
     };
     let is_refused = of_query.is_some() || error.is_some();
     let several = fields.contains_key("subscriptions");
-    let nodes: BTreeMap<String, Vec<String>> = by_key(fields, "nodes", several, |value| texts(value));
+    let nodes: BTreeMap<String, Vec<String>> = by_key(fields, "nodes", several, texts);
     let mut counts: BTreeMap<String, usize> = by_key(fields, "count", several, number);
     counts.extend(nodes.iter().map(|(key, nodes)| (key.clone(), nodes.len())));
     let payloads = by_key(fields, "payload", several, |value| string(value).to_owned());

@@ -133,7 +133,8 @@ impl Runner {
     pub fn takes(&mut self, case: &Case, reason: impl Fn(&Case) -> Option<&'static str>) -> bool {
         match case.skip.get(self.name).map(String::as_str).or_else(|| reason(case)) {
             Some(reason) => {
-                self.skipped.entry(reason.to_owned()).or_default().insert(case.id.clone());
+                let reason = reason.to_owned();
+                self.skip(case, reason);
                 false
             }
             None => true,
@@ -143,11 +144,15 @@ impl Runner {
     /// Notes what an engine says of a case. What has to be converted first is none of the core's business.
     pub fn answer(&mut self, case: &Case, answer: &Answer) {
         if answer.error.as_ref().is_some_and(|error| error.kind == MessageErrorKind::NeedsConversion) {
-            let reason = "the message is converted before the core reads it".to_owned();
-            self.skipped.entry(reason).or_default().insert(case.id.clone());
+            self.skip(case, "the message is converted before the core reads it".to_owned());
             return;
         }
         self.add(case, answer.faults(case));
+    }
+
+    /// Counts a case that is not run, once for each reason.
+    pub fn skip(&mut self, case: &Case, reason: String) {
+        self.skipped.entry(reason).or_default().insert(case.id.clone());
     }
 
     /// Notes how a case went.

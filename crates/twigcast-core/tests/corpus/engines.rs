@@ -77,15 +77,13 @@ impl Refusal {
 /// An engine that gets its subscriptions at once, in its main segment.
 pub fn at_once(subscriptions: &[(String, &CaseQuery)], limits: Limits) -> Engine {
     let mut engine = Engine::new(limits);
-    let mut by_context: BTreeMap<String, (QueryContext, Vec<(&str, &str)>)> = BTreeMap::new();
+    let mut by_context: HashMap<QueryContext, Vec<(&str, &str)>> = HashMap::new();
     for (key, query) in subscriptions {
-        let context = context(query);
-        let group = by_context.entry(format!("{context:?}")).or_insert_with(|| (context, Vec::new()));
-        group.1.push((key, &query.text));
+        by_context.entry(context(query)).or_default().push((key, &query.text));
     }
-    for (context, pairs) in by_context.values() {
+    for (context, pairs) in &by_context {
         let refused = engine.add_many(pairs, context, false);
-        assert!(refused.is_empty(), "{refused:?}");
+        assert!(refused.refused.is_empty(), "{refused:?}");
     }
     engine.compact();
     engine
@@ -246,7 +244,6 @@ pub fn evaluate(query: &CaseQuery, message: &[u8], reads: Reads) -> Result<Optio
             };
             let mut reader = decoder.open(&stream, reading, &mut again)?;
             while !reader.read(1)? {}
-            drop(reader);
             truth(decoder.source(), &again)
         }
     }))

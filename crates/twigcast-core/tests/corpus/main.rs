@@ -221,7 +221,7 @@ fn check_evaluator(name: &'static str, reads: Reads) {
         let (message, expected) = (case.message.as_deref().expect("UTF-8"), case.matches.as_ref().expect("an answer"));
         for query in case.accepted() {
             match engines::evaluate(query, message, reads) {
-                Ok(None) => {}
+                Ok(None) => runner.skip(case, "results are made by other parts of the core".to_owned()),
                 Ok(Some(truth)) if truth == expected.contains(&query.key) => runner.add(case, Vec::new()),
                 Ok(Some(truth)) => runner.add(case, vec![format!("{} is {truth}", query.text)]),
                 Err(error) => runner.answer(case, &Answer::refused(error)),

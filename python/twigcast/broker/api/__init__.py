@@ -1,8 +1,8 @@
-"""HTTP in front of the broker.
+"""The HTTP API of the broker.
 
-- ``app`` puts the routes together; ``context`` is what they share
-- ``access``: who may do what; ``problems``: how errors look; ``models``: bodies of requests and responses
-- ``bodies``, ``paging``: bodies and pages within limits; ``envelopes``: deliveries as JSON, made once and shared
+- ``app`` puts the routes together; ``context`` is what they share;
+- ``access``: permissions; ``problems``: error responses; ``models``: bodies of requests and responses;
+- ``bodies``, ``paging``: bodies and pages within limits; ``envelopes``: deliveries as JSON, made once and shared;
 - ``messages``, ``batches``, ``subscriptions``, ``bulk``, ``queries``, ``deliveries``, ``stream``, ``websocket``,
-  ``sources``, ``dead_letters``, ``administration``, ``operation``: the routes
+  ``sources``, ``dead_letters``, ``administration``, ``operation``: the routes.
 """

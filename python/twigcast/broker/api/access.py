@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: bearer tokens, tickets for streams, and limits of rates and counts."""
+"""Authentication and permissions: bearer tokens, tickets for streams, and limits of rates and counts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Final
 from twigcast.broker.config import Settings, TenantLimits
 from twigcast.broker.errors import Forbidden, StoreUnavailable, TooMany, Unauthorized
 from twigcast.broker.model import Scope, Tenant, Token
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.broker.tokens import digest
 
 _log = logging.getLogger("twigcast.api")
 
 _REMEMBERED_MAX: Final = 10_000
 _REMEMBERED_SECONDS: Final = 30.0
-"""How long a token is taken from memory. One that is deleted is forgotten: see :meth:`Authenticator.watch`."""
+"""Time that a token is remembered. A deleted one is forgotten at once: see :meth:`Authenticator.watch`."""
 
 WATCHED_SECONDS: Final = 0.25
-"""How long what an operator's command changes may go unnoticed."""
+"""Time after which changes by an operator's command are noticed."""
 
 TICKET_SECONDS: Final = 60.0
 _TICKETS_MAX: Final = 100_000
@@ -31,7 +31,7 @@ _TICKETS_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks."""
+    """The sender of a request."""
 
     tenant: Tenant
     token: Token
@@ -41,20 +41,20 @@ class Principal:
 
     @property
     def tenant_id(self) -> int:
-        """Of its tenant."""
+        """The id of its tenant."""
         return self.tenant.id
 
     def require(self, scope: Scope) -> None:
-        """Do nothing if it may do what the scope permits; an administrator may do all.
+        """Raises an error unless it has a scope; an administrator has all.
 
         Raises:
-            Forbidden: It may not.
+            Forbidden: It has not.
         """
         if scope not in self.token.scopes and Scope.ADMIN not in self.token.scopes:
             raise Forbidden(f"the token does not have the scope {scope.value!r}")
 
     def require_operator(self) -> None:
-        """Do nothing if it administers the whole broker.
+        """Raises an error unless it administers the whole broker.
 
         Raises:
             Forbidden: It does not.
@@ -65,7 +65,7 @@ class Principal:
 
 
 class Authenticator:
-    """Recognises tokens and tickets."""
+    """An authenticator that recognises tokens and tickets."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -75,10 +75,10 @@ class Authenticator:
         self._version = 0
 
     async def watch(self, deleted: Callable[[Container[int]], None]) -> None:
-        """Notice tokens that are deleted beside the broker, until cancelled.
+        """Notices tokens that are deleted by other processes, until cancelled.
 
         Args:
-            deleted: Called with the ids of all tokens that there are, when some may have gone.
+            deleted: Called with the ids of all existing tokens when some may have been deleted.
         """
         self._version = await asyncio.to_thread(self._store.access_version)
         while True:
@@ -89,7 +89,8 @@ class Authenticator:
                     continue
                 left = await asyncio.to_thread(self._token_ids)
             except StoreUnavailable as error:
-                # Nothing can have been deleted from a store that is not there; memory ends by itself.
+                # Nothing can have been deleted from a store that does not answer; remembered tokens expire by
+                # themselves.
                 _log.debug("tokens cannot be watched: %s", error)
                 continue
             self._version = version
@@ -101,38 +102,38 @@ class Authenticator:
         return {token.id for tenant in self._store.tenants() for token in self._store.tokens(tenant.id)}
 
     async def admit(self, authorization: str | None) -> Principal:
-        """Who sends this ``Authorization`` header.
+        """Returns the sender with this ``Authorization`` header.
 
         Raises:
-            Unauthorized: There is none, or its token is not known.
+            Unauthorized: There is none, or its token is unknown.
         """
         if not authorization:
             raise Unauthorized("a token is needed: Authorization: Bearer tc_...")
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer" or not secret:
-            raise Unauthorized("the Authorization header is to be: Bearer tc_...")
+            raise Unauthorized("the Authorization header must be: Bearer tc_...")
         return await self.admit_token(secret.strip())
 
     async def admit_token(self, secret: str) -> Principal:
-        """Who has this token.
+        """Returns the owner of this token.
 
         Raises:
-            Unauthorized: It is not known.
+            Unauthorized: It is unknown.
         """
         return await self.admit_digest(digest(secret))
 
     async def admit_digest(self, mark: bytes) -> Principal:
-        """Who has the token of this digest.
+        """Returns the owner of the token with this digest.
 
         Raises:
-            Unauthorized: It is not known, or not any more.
+            Unauthorized: It is unknown, or was deleted.
         """
         existing = self._remembered.get(mark)
         if existing and existing[1] > time.monotonic():
             return existing[0]
         result = await asyncio.to_thread(self._look_up, mark)
         if result is None:
-            raise Unauthorized("the token is not known")
+            raise Unauthorized("the token is unknown")
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
         self._remembered[mark] = (result, time.monotonic() + _REMEMBERED_SECONDS)
@@ -149,16 +150,16 @@ class Authenticator:
         return Principal(tenant, token, self._settings.limits_of(tenant), tenant.id == min(tenants))
 
     def forget(self) -> None:
-        """Look all tokens and tenants up again."""
+        """Forgets all tokens and tenants, so that they are read again."""
         self._remembered.clear()
 
     def forget_token(self, token_id: int) -> None:
-        """Admit a deleted token no more, nor its tickets."""
+        """Rejects a deleted token from now on, with its tickets."""
         self._remembered.clear()
         self._tickets = {name: entry for name, entry in self._tickets.items() if entry[0].token.id != token_id}
 
     def ticket(self, principal: Principal, subscriber: str) -> str:
-        """A ticket to open streams of one subscriber, for those that cannot send headers."""
+        """Returns a ticket to open streams of one subscriber, for clients that cannot send headers."""
         now = time.monotonic()
         if len(self._tickets) >= _TICKETS_MAX:
             self._tickets = {name: entry for name, entry in self._tickets.items() if entry[2] > now}
@@ -169,25 +170,25 @@ class Authenticator:
         return name
 
     def admit_ticket(self, ticket: str, subscriber: str) -> Principal:
-        """Who was given this ticket.
+        """Returns the owner of this ticket.
 
         Raises:
-            Unauthorized: It is not known, not any more, or for another subscriber.
+            Unauthorized: It is unknown, expired, or for another subscriber.
         """
         entry = self._tickets.get(ticket)
         if entry is None or entry[2] <= time.monotonic() or entry[1] != subscriber:
-            raise Unauthorized("the ticket is not known, or has ended; ask for a new one")
+            raise Unauthorized("the ticket is unknown or has expired; request a new one")
         return entry[0]
 
 
 class Rates:
-    """Token buckets, one for each tenant that has a limit: a second's worth may come at once."""
+    """The token buckets of tenants with a limited rate; a bucket holds the messages of one second."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, tuple[float, float]] = {}
 
     def take(self, principal: Principal, count: int = 1) -> None:
-        """Count messages that a tenant publishes.
+        """Counts messages that a tenant publishes.
 
         Raises:
             TooMany: They are over its rate; none is counted.

@@ -1,4 +1,4 @@
-"""``/tokens``, ``/tenants`` and ``/me``: who may do what.
+"""``/tokens``, ``/tenants`` and ``/me``: tokens and permissions.
 
 An administrator administers its tenant; one of the first tenant the whole broker.
 """
@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, ApiContext, Operator, PathName, QueryName, Shared
-from twigcast.broker.api.models import (
+from twigcast.broker.api.models.administration import (
     LimitsIn,
     NewTokenOut,
     StatisticsOut,
@@ -36,13 +36,13 @@ router = APIRouter(tags=["administration"], responses=problem_responses(401, 403
 
 @router.get("/me")
 async def who(principal: Anyone) -> WhoOut:
-    """Say whose token this is, and what it permits."""
+    """Describes the token of the request, and what it permits."""
     return WhoOut(tenant=principal.tenant.name, token=TokenOut.of(principal.token), operator=principal.is_operator)
 
 
 @router.get("/statistics")
 async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
-    """Count what the tenant has stored."""
+    """Counts what the tenant has stored."""
     result = await asyncio.to_thread(shared.broker.store.statistics, principal.tenant_id)
     return StatisticsOut(
         messages=result.messages,
@@ -57,7 +57,7 @@ async def statistics(principal: Anyone, shared: Shared) -> StatisticsOut:
 
 @router.post("/tokens", status_code=201, responses=problem_responses(404, 409, 422, 503, 507))
 async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTokenOut:
-    """Make a token. It is shown here and never again."""
+    """Makes a token. It is shown here and never again."""
     tenant = await _tenant(shared, principal, body.tenant)
     most = shared.settings.limits_of(tenant).tokens_max
     secret = new_secret()
@@ -72,9 +72,9 @@ async def create_token(body: TokenIn, principal: Admin, shared: Shared) -> NewTo
 async def list_tokens(
     principal: Admin,
     shared: Shared,
-    tenant: Annotated[QueryName | None, Query(description="For operators; by default your own.")] = None,
+    tenant: Annotated[QueryName | None, Query(description="The tenant, for operators; by default your own.")] = None,
 ) -> TokensOut:
-    """List the tokens of a tenant, without their secrets."""
+    """Returns the tokens of a tenant, without their secrets."""
     result = await _tenant(shared, principal, tenant)
     tokens = await asyncio.to_thread(shared.broker.store.tokens, result.id)
     return TokensOut(tokens=[TokenOut.of(token) for token in tokens])
@@ -82,7 +82,7 @@ async def list_tokens(
 
 @router.delete("/tokens/{token}", status_code=204, responses=problem_responses(404, 409, 503, 507))
 async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
-    """Delete a token: it opens nothing from now on, and what it has opened ends."""
+    """Deletes a token: it opens nothing from now on, and what it has opened ends."""
     store = shared.broker.store
     tenants = await asyncio.to_thread(store.tenants) if principal.is_operator else [principal.tenant]
     for tenant in tenants:
@@ -91,27 +91,27 @@ async def delete_token(token: int, principal: Admin, shared: Shared) -> None:
             if principal.is_operator and tenant.id == principal.tenant_id:
                 _refuse_the_last(list(tokens.values()), token)
             await shared.broker.change(lambda transaction: transaction.delete_token(token))
-            shared.gate.forget_token(token)
+            shared.authenticator.forget_token(token)
             shared.streams.end_of(token)
             return
     raise NotFound(f"there is no token with the number {token}")
 
 
 def _refuse_the_last(tokens: Sequence[Token], token: int) -> None:
-    """Keep operators from locking themselves out."""
+    """Keeps operators from locking themselves out."""
     if not any(Scope.ADMIN in existing.scopes for existing in tokens if existing.id != token):
         raise Conflict("this is the last admin token of the first tenant; make another one first")
 
 
 @router.get("/tenants")
 async def list_tenants(principal: Operator, shared: Shared) -> TenantsOut:
-    """List all tenants."""
+    """Returns all tenants."""
     return TenantsOut(tenants=[TenantOut.of(tenant) for tenant in await asyncio.to_thread(shared.broker.store.tenants)])
 
 
 @router.post("/tenants", status_code=201, responses=problem_responses(409, 422, 503, 507))
 async def create_tenant(body: TenantIn, principal: Operator, shared: Shared) -> TenantOut:
-    """Make a tenant. A token for it is made with `POST /tokens`."""
+    """Makes a tenant. A token for it is made with `POST /tokens`."""
     tenant = await shared.broker.change(lambda transaction: transaction.add_tenant(body.name, body.limits))
     await shared.broker.tenants_changed()
     return TenantOut.of(tenant)
@@ -119,16 +119,16 @@ async def create_tenant(body: TenantIn, principal: Operator, shared: Shared) -> 
 
 @router.patch("/tenants/{name}", responses=problem_responses(404, 422, 503, 507))
 async def set_limits(name: PathName, body: LimitsIn, principal: Operator, shared: Shared) -> TenantOut:
-    """Give a tenant limits of its own; those that are not given are the broker's again."""
+    """Sets a tenant's own limits; those that are left out are the broker's again."""
     tenant = await _tenant(shared, principal, name)
     await shared.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, body.limits))
     await shared.broker.tenants_changed()
-    shared.gate.forget()
+    shared.authenticator.forget()
     return TenantOut(name=tenant.name, limits=body.limits)
 
 
 async def _tenant(shared: ApiContext, principal: Principal, name: str | None) -> Tenant:
-    """The tenant that is meant; another one than its own is there for operators only."""
+    """Returns the named tenant; one other than its own only to operators."""
     if name is None or name == principal.tenant.name:
         return principal.tenant
     if principal.is_operator:

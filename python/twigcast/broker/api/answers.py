@@ -1,4 +1,4 @@
-"""Answers to requests that come thousands of times a second."""
+"""Responses to requests that come thousands of times a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CONTENT_TYPE = (b"content-type", b"application/json")
 
 
 class JsonAnswer(Response):
-    """JSON that is written already, without what makes other responses general.
+    """A response of finished JSON, without what makes other responses general.
 
     Args:
         status: HTTP status.
@@ -24,6 +24,6 @@ class JsonAnswer(Response):
         self.raw_headers = [_CONTENT_TYPE, (b"content-length", b"%d" % len(body)), *more]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Sends it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body})

@@ -34,33 +34,32 @@ from twigcast.broker.api import (
 )
 from twigcast.broker.api.access import Authenticator
 from twigcast.broker.api.connection import OUTERMOST
-from twigcast.broker.api.context import ApiContext, UrlCheck
+from twigcast.broker.api.context import ApiContext
 from twigcast.broker.api.hosts import Hosts
 from twigcast.broker.api.openapi import DESCRIPTION, problem_schema
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
+from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.logs import start_request
-from twigcast.broker.service import BrokerInterface
 
 _log = logging.getLogger("twigcast.access")
 
 _SHOWN_MAX: Final = 100
-"""Characters of a host that an answer repeats."""
+"""Characters of a host that a response repeats."""
 
 _HOSTS_REMEMBERED_MAX: Final = 1_000
 
 _SECRET_PATH = re.compile(r"(/feeds/)[^/]*")
-"""Who knows the address of a feed may read it."""
+"""A path that grants access: who has the address of a feed may read it."""
 
 
-def create_app(
-    broker: BrokerInterface, settings: Settings, urls: UrlCheck, routers: Sequence[APIRouter] = ()
-) -> FastAPI:
-    """The application in front of a broker.
+def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Sequence[APIRouter] = ()) -> FastAPI:
+    """Returns the application in front of a broker.
 
     Args:
-        broker: What does the work; started already.
-        settings: How it is set up.
-        urls: Which addresses webhooks and polled feeds may have.
+        broker: A started broker.
+        settings: The settings of the broker.
+        urls: The addresses that webhooks and polled feeds may have.
         routers: Further routes: WebSub, feeds, the console.
     """
     context = ApiContext(broker, settings, Authenticator(broker.store, settings), urls)
@@ -103,7 +102,7 @@ class Application(FastAPI):
     """The routes, behind :class:`RequestMiddleware`.
 
     Args:
-        hosts: Names that requests may give.
+        hosts: Names that requests may use.
         more: As for :class:`fastapi.FastAPI`.
     """
 
@@ -114,11 +113,11 @@ class Application(FastAPI):
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answers a request."""
         await self._front(scope, receive, send)
 
     async def _publish(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Publish, without what leads to other routes."""
+        """Answers a publication, without the routing of other requests."""
         scope["app"] = self
         answer = await messages.answer_to(Request(scope, receive))
         await answer(scope, receive, send)
@@ -130,7 +129,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tasks = [
         asyncio.create_task(context.streams.beat()),
         asyncio.create_task(context.automatic_acks.run()),
-        asyncio.create_task(context.gate.watch(context.streams.end_without)),
+        asyncio.create_task(context.authenticator.watch(context.streams.end_without)),
     ]
     try:
         yield
@@ -142,7 +141,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _describe(app: FastAPI) -> None:
-    """Make the OpenAPI description say that all errors are problem documents."""
+    """Describes all errors as problem documents in the OpenAPI description."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -162,7 +161,7 @@ def _describe(app: FastAPI) -> None:
 
 
 def _replace_validation(responses: dict[str, Any]) -> None:
-    """FastAPI has its own form of errors of validation; here they are problems like all others."""
+    """Replaces FastAPI's description of validation errors by that of problem documents."""
     result = responses.get("422", {}).get("content", {})
     if "HTTPValidationError" in str(result):
         responses["422"] = {
@@ -172,15 +171,15 @@ def _replace_validation(responses: dict[str, Any]) -> None:
 
 
 class RequestMiddleware:
-    """What every request passes first: it gets an id, and its path is taken as it was sent.
+    """The outermost middleware: a request gets an id, and its path is used as it was sent.
 
-    So a name in a path may hold a slash, percent-encoded. Publications, which come thousands of times a second, part
-    here from the others: middleware, routing and injection would cost more than all else that is done for a message.
+    So a name in a path may hold a percent-encoded slash. Publications, which come thousands of times a second, leave
+    the other requests here: middleware, routing and injection would cost more than everything else done for a message.
 
     Args:
-        app: Has all routes.
+        app: The application with all routes.
         publish: Answers ``POST /messages``.
-        hosts: Names that requests may give.
+        hosts: Names that requests may use.
     """
 
     def __init__(self, app: ASGIApp, publish: ASGIApp, hosts: Hosts) -> None:
@@ -188,18 +187,18 @@ class RequestMiddleware:
         self._publish = publish
         self._hosts = hosts
         self._permitted: set[bytes] = set()
-        """Hosts as requests give them that were permitted before."""
+        """Hosts in the spelling of requests that were permitted before."""
         self._is_logging = _log.isEnabledFor(logging.DEBUG)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answers a request."""
         if scope["type"] not in {"http", "websocket"}:
             await self._app(scope, receive, send)
             return
         start_request()
         supplied = next((value for name, value in scope["headers"] if name == b"host"), b"")
         if supplied not in self._permitted and not self._permit(supplied):
-            # A page of somebody else, whose name leads to this address.
+            # A page of another site, whose name resolves to this address.
             shown = _host(supplied)[:_SHOWN_MAX]
             detail = f"{shown!r} is not known to be a name of this broker; the setting trusted_hosts adds it"
             await problems.response(400, "untrusted-host", detail)(scope, receive, send)
@@ -216,8 +215,8 @@ class RequestMiddleware:
             else:
                 await app(scope, receive, send)
         finally:
-            # The server's `send` knows the scope. As a cycle each request would stay, its body too, until cycles are
-            # looked for, which then takes milliseconds in which nothing else goes on.
+            # The server's `send` refers to the scope. As a cycle, each request with its body would stay until the next
+            # search for cycles, which takes milliseconds in which nothing else runs.
             del scope[OUTERMOST]
 
     def _permit(self, supplied: bytes) -> bool:
@@ -240,7 +239,7 @@ class RequestMiddleware:
         try:
             await app(scope, receive, watching)
         finally:
-            # The query string is left out: tickets are in it.
+            # The query string is left out: it may hold a ticket.
             _log.debug(
                 "%s %s",
                 scope["method"],
@@ -250,6 +249,6 @@ class RequestMiddleware:
 
 
 def _host(supplied: bytes) -> str:
-    """The host that a request gives, without its port."""
+    """Returns the host of a request, without its port."""
     text = supplied.decode("latin-1").lower()
     return text[: text.find("]") + 1] if text.startswith("[") else text.partition(":")[0]

@@ -27,13 +27,13 @@ from twigcast.broker.feed_addresses import HUB_PATH, Capabilities, FeedKind, Fee
 ENTRIES: Final = 20
 ENTRIES_MAX: Final = 100
 _BYTES_MAX: Final = 8 << 20
-"""Bytes of content in one page, at least one entry."""
+"""Bytes of content in one page, but at least one entry."""
 
 _SETTLED_SECONDS: Final = 2.0
-"""Age from which on a time in whole seconds tells versions apart: before, more may come within the same second."""
+"""Age from which a time in whole seconds identifies a version: before, the same second may bring more."""
 
 Before = Annotated[int | None, Query(ge=1, le=1 << 62, description="Only entries older than this sequence number.")]
-Limit = Annotated[int, Query(ge=1, le=ENTRIES_MAX, description="Entries of a page, at most.")]
+Limit = Annotated[int, Query(ge=1, le=ENTRIES_MAX, description="The largest number of entries in a page.")]
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The feed.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
@@ -43,7 +43,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class FeedResponse(Model):
-    """Where a feed is. Who has the address may read it: it is a secret of its owner."""
+    """The address of a feed. Who has it may read the feed: it is a secret of its owner."""
 
     url: str = Field(description="Address of the Atom feed, for any feed reader; also the topic for WebSub.")
     hub: str = Field(description="Address of the WebSub hub.")
@@ -56,12 +56,12 @@ class _Page:
 
 
 def base_url(request: Request, context: ApiContext) -> str:
-    """The broker's address as its clients know it, without a slash at its end."""
+    """Returns the broker's address as its clients use it, without a slash at its end."""
     return (context.settings.public_url or str(request.base_url)).rstrip("/")
 
 
 def feed_router(capabilities: Capabilities) -> APIRouter:
-    """The routes of feeds.
+    """Returns the routes of feeds.
 
     Args:
         capabilities: Makes and checks their addresses.
@@ -72,12 +72,12 @@ def feed_router(capabilities: Capabilities) -> APIRouter:
     async def get_subscription_feed(
         key: PathName, request: Request, principal: Subscriber, shared: Shared
     ) -> FeedResponse:
-        """Get the address of the Atom feed of a subscription."""
+        """Returns the address of the Atom feed of a subscription."""
         return await _address(request, shared, capabilities, "subscriptions", principal.tenant_id, key)
 
     @router.get("/sources/{name}/feed", responses=problem_responses(401, 403, 404))
     async def get_source_feed(name: PathName, request: Request, principal: Anyone, shared: Shared) -> FeedResponse:
-        """Get the address of the Atom feed of a registered source."""
+        """Returns the address of the Atom feed of a registered source."""
         return await _address(request, shared, capabilities, "sources", principal.tenant_id, name)
 
     async def read_feed(
@@ -89,7 +89,10 @@ def feed_router(capabilities: Capabilities) -> APIRouter:
         before: Before = None,
         limit: Limit = ENTRIES,
     ) -> Response:
-        """Read a feed: the newest entries first; `next` links lead to older ones. Its address is all that is needed."""
+        """Returns a feed: the newest entries first; `next` links lead to older ones.
+
+        Its address is all that is needed.
+        """
         feed, updated = await _find(shared, capabilities, FeedPath(token, kind, name))
         page = await asyncio.to_thread(_read, shared, feed, before, limit)
         path = base_url(request, shared) + capabilities.path(feed)
@@ -120,7 +123,7 @@ async def _address(
 
 
 async def _find(shared: ApiContext, capabilities: Capabilities, path: FeedPath) -> tuple[FeedName, float]:
-    """A feed, and when what it is of was made.
+    """Returns a feed, and the time when its subscription or source was made.
 
     Raises:
         NotFound: There is none, or the token is not its.
@@ -173,7 +176,7 @@ def _response(request: Request, body: bytes, links: FeedLinks, modified: float) 
 
 
 def _is_unmodified(request: Request, tag: str, modified: float) -> bool:
-    """Whether the client has this version (RFC 9110, section 13.2.2)."""
+    """Returns whether the client has this version (RFC 9110, section 13.2.2)."""
     existing = request.headers.get("if-none-match")
     if existing is not None:
         return existing.strip() == "*" or tag in [one.strip().removeprefix("W/") for one in existing.split(",")]

@@ -21,10 +21,10 @@ _MEMBERS: Final = frozenset({"xml", "xml_base64", "id", "source"})
 
 
 async def read_batch(request: Request, settings: Settings, tenant_id: int, source: str) -> list[Submission]:
-    """The messages of a batch.
+    """Returns the messages of a batch.
 
     Raises:
-        Invalid: A line is no message; its number and what is wrong.
+        Invalid: A line is no message; the error names its number and the mistake.
         TooLarge: There are too many messages or bytes.
     """
     most = settings.batch_messages_max
@@ -57,7 +57,7 @@ def _submission(line: bytes, tenant_id: int, source: str) -> Submission:
 def _body(result: dict[str, Any]) -> bytes:
     text, encoded = result.get("xml"), result.get("xml_base64")
     if isinstance(text, str) and encoded is None:
-        # Text has no encoding any more, whatever it declares.
+        # A JSON string has no encoding any more, whatever the document declares.
         return as_bytes(text)
     if isinstance(encoded, str) and text is None:
         try:
@@ -72,5 +72,5 @@ def _name(result: dict[str, Any], member: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise ValueError(f"{member} is to be a string of 1 to {NAME_LENGTH_MAX} characters")
+        raise ValueError(f"{member} must be a string of 1 to {NAME_LENGTH_MAX} characters")
     return check_name(value)

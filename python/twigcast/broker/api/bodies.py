@@ -1,4 +1,4 @@
-"""Reading bodies of requests within limits, unpacking them on the way."""
+"""Bodies of requests, read within limits and unpacked."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from twigcast.broker.errors import Invalid, TooLarge
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 16
-"""Bytes that are unpacked at a time."""
+"""Number of bytes that are unpacked at a time."""
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE)
 
 _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/octet-stream", ""})
 _LINES_TYPES: Final = frozenset({"application/x-ndjson", "application/jsonl", "application/json-lines"})
-# What curl says when nobody said anything.
+# The type that curl sends by default.
 _UNSAID: Final = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
 class ContentType:
-    """What a body says it is."""
+    """The content type of a body."""
 
     media: str
     charset: str | None
 
     @classmethod
     def of(cls, request: Request) -> ContentType:
-        """That of a request."""
+        """Returns the content type of a request."""
         return _content_type(header(request, b"content-type"))
 
     @property
     def is_xml(self) -> bool:
-        """Whether the body is one message."""
+        """Returns whether the body is one message."""
         return self.media in _XML_TYPES or self.media.endswith("+xml") or self.media == _UNSAID
 
     @property
     def is_lines(self) -> bool:
-        """Whether the body is JSON, one value a line."""
+        """Returns whether the body is JSON, one value a line."""
         return self.media in _LINES_TYPES
 
 
@@ -57,12 +57,12 @@ def _content_type(value: str) -> ContentType:
 
 
 def header(request: Request, name: bytes) -> str:
-    """A header of a request, by its name in lower case; empty where there is none."""
+    """Returns a header of a request, by its name in lower case; empty if it is absent."""
     return next((value for existing, value in request.scope["headers"] if existing == name), b"").decode("latin-1")
 
 
 def unsupported(media: str, *supported: str) -> Problem:
-    """The problem of a body in a form that is not understood."""
+    """Returns the problem of a body in an unsupported form."""
     return Problem(415, "unsupported-media-type", f"a body of type {media!r} is not understood; use {_or(supported)}")
 
 
@@ -71,16 +71,16 @@ def _or(choices: tuple[str, ...]) -> str:
 
 
 async def read(request: Request, bytes_max: int) -> bytes:
-    """The whole body, unpacked.
+    """Returns the whole body, unpacked.
 
     Raises:
         TooLarge: It has more than ``bytes_max`` bytes, packed or unpacked.
-        Invalid: It is not packed as it says.
-        Problem: It is packed in a way that is not understood.
+        Invalid: It is not packed as declared.
+        Problem: Its packing is not supported.
     """
     if header(request, b"content-encoding"):
         return b"".join([part async for part in parts(request, bytes_max)])
-    # Nearly all messages come so, and as one piece.
+    # Nearly all messages come so, and in one part.
     _check_length(request, bytes_max)
     pieces: list[bytes] = []
     size = 0
@@ -98,7 +98,7 @@ async def read(request: Request, bytes_max: int) -> bytes:
 
 
 async def parts(request: Request, bytes_max: int) -> AsyncIterator[bytes]:
-    """The body as it comes, unpacked. Raises as :func:`read` does."""
+    """Yields the parts of the body, unpacked. Raises as :func:`read` does."""
     unpack = _unpacker(request)
     _check_length(request, bytes_max)
     arrived = total = 0
@@ -122,7 +122,7 @@ def _check_length(request: Request, bytes_max: int) -> None:
 
 
 async def lines(request: Request, bytes_max: int, line_bytes_max: int) -> AsyncIterator[tuple[int, bytes]]:
-    """The lines of a body as they come, with their numbers from 1; empty ones are left out.
+    """Yields the lines of a body with their numbers from 1; empty ones are left out.
 
     Raises:
         TooLarge: The body or a line has too many bytes.
@@ -146,13 +146,13 @@ def _check_line(line: bytes, number: int, line_bytes_max: int) -> None:
 
 
 class _Gunzip:
-    """Unpacks gzip in small steps, so that a bomb never exists as a whole."""
+    """A decoder of gzip that unpacks in small steps, so that a bomb never exists as a whole."""
 
     def __init__(self) -> None:
         self._member: Any = None
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """What a piece of packed data gives."""
+        """Yields the unpacked bytes of a part."""
         try:
             while packed:
                 if self._member is None or self._member.eof:
@@ -164,10 +164,10 @@ class _Gunzip:
             raise Invalid("the body is not gzip data, as its Content-Encoding says") from None
 
     def finish(self) -> None:
-        """Do nothing if the data ended where it should.
+        """Checks that the data is complete.
 
         Raises:
-            Invalid: There is something missing.
+            Invalid: It is not.
         """
         if self._member is not None and not self._member.eof:
             raise Invalid("the body ends in the middle of its gzip data")

@@ -16,30 +16,31 @@ from twigcast.broker.api import problems
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.bodies import ContentType, lines, unsupported
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
-from twigcast.broker.api.models import SubscriptionIn
+from twigcast.broker.api.models.subscriptions import SubscriptionIn
 from twigcast.broker.api.openapi import lines_description, problem_responses
-from twigcast.broker.api.subscriptions import delivery_settings
 from twigcast.broker.api.subscriptions import replace as replace_one
+from twigcast.broker.delivery.channel import shown_settings
+from twigcast.broker.delivery.channels import SETTINGS
 from twigcast.broker.errors import Conflict, Invalid, StoreUnavailable
-from twigcast.broker.model import NewQuery, NewSubscription, StoredSubscription
+from twigcast.broker.model import PULL, NewQuery, NewSubscription, StoredSubscription
 from twigcast.errors import TwigcastError
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
 
 LINES: Final = "application/x-ndjson"
 _GROUP: Final = 5_000
-"""Subscriptions that are stored by one commit."""
+"""Number of subscriptions stored by one commit."""
 _REPLACED_AT_ONCE: Final = 200
 _PAGE: Final = 5_000
 _SHOWN_MAX: Final = 10_000
-"""Refused lines that the answer tells of one by one."""
+"""Number of refused lines that the response describes."""
 _LINE_SLACK: Final = 64 << 10
 """Bytes of a line beyond those of its query."""
 _BODY_MAX: Final = 1 << 40
-"""Lines are dealt with as they come, so that the whole has no bound but the number of subscriptions."""
+"""Lines are processed as they come, so only the number of subscriptions bounds the body."""
 
 Line = tuple[int, SubscriptionIn]
-"""A line by its number."""
+"""A line with its number."""
 
 
 @router.post(
@@ -52,11 +53,11 @@ async def import_subscriptions(
     request: Request,
     principal: Subscriber,
     shared: Shared,
-    replace: Annotated[bool, Query(description="Whether a subscription that is there is replaced.")] = False,
+    replace: Annotated[bool, Query(description="Whether an existing subscription is replaced.")] = False,
 ) -> Response:
-    """Subscribe many times. Lines that are refused do not keep the others from being stored.
+    """Adds many subscriptions. Lines that are refused do not keep the others from being stored.
 
-    The answer is JSON lines: for each line that was refused `line`, `key` and `error` (a problem document), and at last
+    The response is JSON lines: for each refused line `line`, `key` and `error` (a problem document), and at last
     `{"lines": ..., "added": ..., "replaced": ..., "refused": ...}`. An import that ended early may be sent again with
     `replace=true`.
     """
@@ -71,7 +72,7 @@ async def import_subscriptions(
 
 
 class _Import:
-    """An import that is going on: lines gather in groups, in which no key is twice."""
+    """A running import: lines gather in groups, in which no key is twice."""
 
     def __init__(self, shared: ApiContext, principal: Principal, *, replace: bool) -> None:
         self._shared = shared
@@ -82,7 +83,7 @@ class _Import:
         self._counts = {"lines": 0, "added": 0, "replaced": 0, "refused": 0}
 
     async def take(self, number: int, line: bytes) -> None:
-        """Take a line."""
+        """Adds a line."""
         self._counts["lines"] += 1
         try:
             asked = SubscriptionIn.model_validate_json(line)
@@ -99,7 +100,7 @@ class _Import:
             await self.flush()
 
     async def flush(self) -> None:
-        """Store what has gathered."""
+        """Stores the gathered lines."""
         group, self._group = self._group, {}
         existing: dict[str, StoredSubscription] = {}
         if self._replace:
@@ -132,20 +133,21 @@ class _Import:
             namespaces=asked.namespaces,
             dialect=asked.dialect,
             subscriber=asked.subscriber,
-            delivery=await delivery_settings(self._shared, asked.delivery),
+            delivery=await asked.delivery.checked(self._shared.urls),
         )
 
     async def _put(self, asked: Sequence[tuple[int, SubscriptionIn, StoredSubscription]]) -> None:
-        """Replace subscriptions: in bulk where only queries differ, as when a population is loaded again."""
+        """Replaces subscriptions: in bulk if only queries differ, as when a population is loaded again."""
         singly: list[tuple[int, SubscriptionIn, StoredSubscription]] = []
         queries: list[tuple[int, NewQuery]] = []
         for number, body, existing in asked:
             if body.subscriber not in (None, existing.subscriber):
                 detail = f"the subscription {body.key!r} is there already, of the subscriber {existing.subscriber!r}"
                 self._refuse(number, body.key, Conflict(detail))
-            elif not body.delivery.kind == existing.delivery.kind == "pull" or "xquery" in (
-                body.dialect,
-                existing.dialect,
+            elif (
+                body.delivery.kind != PULL
+                or existing.delivery.is_pushed
+                or "xquery" in (body.dialect, existing.dialect)
             ):
                 singly.append((number, body, existing))
             elif (body.query, body.namespaces, body.dialect) == (existing.query, existing.namespaces, existing.dialect):
@@ -155,7 +157,7 @@ class _Import:
         outcomes = await self._shared.broker.replace_queries([new for _, new in queries])
         for (number, new), error in zip(queries, outcomes, strict=True):
             self._count_replaced(number, new.subscription.key, error)
-        # Many at a time: they share commits.
+        # Many at a time, which share commits.
         for start in range(0, len(singly), _REPLACED_AT_ONCE):
             await asyncio.gather(*(self._put_one(*item) for item in singly[start : start + _REPLACED_AT_ONCE]))
 
@@ -181,7 +183,7 @@ class _Import:
             self._refused.append(orjson.dumps({"line": number, "key": key, "error": problems.of_error(error)}))
 
     def report(self) -> bytes:
-        """The answer."""
+        """Returns the body of the response."""
         self._refused.append(orjson.dumps(self._counts))
         return b"\n".join([*self._refused, b""])
 
@@ -193,7 +195,7 @@ def _first(error: ValidationError) -> str:
 
 
 def _key_in(line: bytes) -> str | None:
-    """The key in a line that is no subscription, as far as there is one."""
+    """Returns the key in a line that is no subscription, if it has one."""
     try:
         result = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -208,14 +210,14 @@ def _key_in(line: bytes) -> str | None:
     responses={200: {"content": {LINES: {}}, "description": "All of them."}},
 )
 async def export_subscriptions(principal: Subscriber, shared: Shared) -> StreamingResponse:
-    """Give all subscriptions as lines that an import takes. Secrets of webhooks are left out, and WebSub leases too."""
+    """Returns all subscriptions in the lines of an import, without secrets of webhooks and without WebSub leases."""
     store = shared.broker.store
 
     async def all_lines() -> AsyncIterator[bytes]:
         after: str | None = None
         while True:
             page = await asyncio.to_thread(store.subscriptions, principal.tenant_id, after_key=after, limit=_PAGE)
-            requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind != "websub"]
+            requested = [orjson.dumps(_exported(item)) for item in page if item.delivery.kind in SETTINGS]
             if requested:
                 yield b"\n".join([*requested, b""])
             if len(page) < _PAGE:
@@ -226,7 +228,7 @@ async def export_subscriptions(principal: Subscriber, shared: Shared) -> Streami
 
 
 def _exported(subscription: StoredSubscription) -> dict[str, Any]:
-    """What an import needs; what it would take by itself is left out."""
+    """Returns the fields of an import; those with the default value are left out."""
     results: dict[str, Any] = {"key": subscription.key, "query": subscription.query}
     if subscription.namespaces:
         results["namespaces"] = dict(subscription.namespaces)
@@ -234,6 +236,6 @@ def _exported(subscription: StoredSubscription) -> dict[str, Any]:
         results["dialect"] = subscription.dialect
     if subscription.subscriber != subscription.key:
         results["subscriber"] = subscription.subscriber
-    if subscription.delivery.kind != "pull":
-        results["delivery"] = {"kind": subscription.delivery.kind, "url": subscription.delivery.url}
+    if subscription.delivery.is_pushed:
+        results["delivery"] = shown_settings(subscription.delivery)
     return results

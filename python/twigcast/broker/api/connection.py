@@ -1,7 +1,7 @@
-"""Sending over a connection without a task for each time.
+"""Sending over a connection without a task for each message.
 
-ASGI's ``send`` is a coroutine, but it waits only while the connection is full. So it is begun at once, wherever that
-may be, and mostly that is all. What has to wait is finished by a task, and until then the connection is *busy*.
+ASGI's ``send`` is a coroutine, but it waits only while the connection is full. So it is started at once, in any
+context, and mostly finishes at once. If it waits, a task finishes it, and until then the connection is *busy*.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any, Final
 from starlette.types import Message, Send
 
 OUTERMOST: Final = "twigcast.send"
-"""Where a scope holds the server's own ``send``. Whoever has begun to answer gains nothing from those around it."""
+"""Key of a scope that holds the server's own ``send``. After the first write the middleware around it adds nothing."""
 
 
 class Connection:
-    """Sends one after the other.
+    """A connection that sends one message after the other.
 
     Args:
-        send: Of ASGI.
-        failed: Told when something that was begun has failed; see :attr:`error`.
+        send: The ``send`` of ASGI.
+        failed: Called when a message could not be sent; see :attr:`error`.
     """
 
     def __init__(self, send: Send, failed: Callable[[], None]) -> None:
@@ -30,21 +30,21 @@ class Connection:
         self._failed = failed
         self._rest: asyncio.Task[None] | None = None
         self.error: BaseException | None = None
-        """Why it failed."""
+        """The error of a failed message."""
 
     @property
     def busy(self) -> bool:
-        """Whether something that was begun waits for the connection."""
+        """Returns whether a message waits for the connection."""
         return self._rest is not None
 
     def begin(self, message: Message, sent: Callable[[], None] = lambda: None) -> None:
-        """Send, finishing later what cannot be sent now; not to be called while it is busy.
+        """Sends a message, in a task if the connection is full; must not be called while it is busy.
 
-        Nothing is raised: an error is that of this connection, and whoever calls may have others to serve.
+        It raises nothing: an error concerns this connection, and the caller may have others to serve.
 
         Args:
-            message: What to send.
-            sent: Called when it is sent, now or later; never if that fails or is given up.
+            message: The message.
+            sent: Called when it is sent, now or later; never if that fails or is cancelled.
         """
         try:
             steps = self._send(message).__await__()
@@ -59,7 +59,7 @@ class Connection:
         self._rest.add_done_callback(partial(self._finished, sent))
 
     async def send(self, message: Message) -> None:
-        """Send after what was begun before, and wait until it is done. Raises what sending raises."""
+        """Sends a message after the one that waits, and returns when it is sent. Raises what sending raises."""
         while self._rest is not None:
             await asyncio.wait([self._rest])
         if self.error is None:
@@ -70,7 +70,7 @@ class Connection:
             raise self.error
 
     def close(self) -> None:
-        """Give up what waits."""
+        """Cancels the message that waits."""
         if self._rest is not None:
             self._rest.cancel()
 
@@ -90,7 +90,7 @@ class Connection:
 
 
 class _Rest:
-    """What is left of an awaitable that has been begun outside of a task."""
+    """The rest of an awaitable that was started outside of a task."""
 
     def __init__(self, steps: Generator[Any, Any, None], waits_for: Any) -> None:
         self._steps = steps
@@ -100,7 +100,7 @@ class _Rest:
         try:
             yield self._waits_for
         except BaseException as error:
-            # Such as the end of the task: it is for whoever waits within.
+            # Such as the cancellation of the task: the awaitable inside has to see it.
             self._steps.throw(error)
             raise
         yield from self._steps

@@ -1,11 +1,11 @@
-"""What all routes share: the broker, the settings, who asks, and how names are written in paths."""
+"""The context of all routes: the broker, the settings, the sender, and names in paths."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
 from fastapi import Depends, Path, Query, Security
@@ -17,9 +17,10 @@ from starlette.requests import HTTPConnection, Request
 from twigcast.broker.api.access import Authenticator, Principal, Rates
 from twigcast.broker.api.envelopes import Envelopes
 from twigcast.broker.api.streams import AutomaticAcks, Streams
+from twigcast.broker.broker import Broker
 from twigcast.broker.config import Settings
+from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.model import Scope
-from twigcast.broker.service import BrokerInterface
 from twigcast.reading.text import NO_CHARACTER, half_pair
 
 if TYPE_CHECKING:
@@ -31,46 +32,35 @@ NAME_LENGTH_MAX = 512
 """Characters of a key, or of the name of a subscriber, source, tenant or token."""
 
 
-class UrlCheck(Protocol):
-    """Says which addresses the broker may talk to."""
-
-    async def check(self, url: str) -> str:
-        """The URL in the form in which it is used.
-
-        Raises:
-            UrlRefused: It may not be used.
-        """
-
-
 @dataclass(slots=True)
 class ApiContext:
-    """What all routes share."""
+    """The objects that all routes share."""
 
-    broker: BrokerInterface
+    broker: Broker
     settings: Settings
-    gate: Authenticator
-    urls: UrlCheck
+    authenticator: Authenticator
+    urls: UrlPolicy
     rates: Rates = field(default_factory=Rates)
     streams: Streams = field(default_factory=Streams)
     automatic_acks: AutomaticAcks = field(init=False)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    """Of metrics."""
+    """Registry of metrics."""
     envelopes: Envelopes = field(default_factory=Envelopes)
     explaining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_EXPLAINED_AT_ONCE))
-    """Explanations are thorough rather than fast: they must not take the machine from the messages."""
+    """Explanations are thorough rather than fast: they must not take the processor from publishing."""
 
     overlay: Overlay | None = None
-    """Of this broker with others."""
+    """The overlay of this broker with others."""
 
     sources_changed: Callable[[], None] = field(default=lambda: None)
-    """Tells who polls sources that one was registered, changed or deleted."""
+    """Called when a source was registered, changed or deleted."""
 
     def __post_init__(self) -> None:
         self.automatic_acks = AutomaticAcks(self.broker)
 
 
 def context_of(connection: HTTPConnection) -> ApiContext:
-    """The context of the application that answers."""
+    """Returns the context of the application that answers."""
     result: ApiContext = connection.app.state.context
     return result
 
@@ -89,7 +79,7 @@ def _requires(scope: Scope) -> Callable[..., Awaitable[Principal]]:
     async def admit(
         request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
     ) -> Principal:
-        principal = await shared.gate.admit(request.headers.get("authorization"))
+        principal = await shared.authenticator.admit(request.headers.get("authorization"))
         principal.require(scope)
         return principal
 
@@ -99,17 +89,17 @@ def _requires(scope: Scope) -> Callable[..., Awaitable[Principal]]:
 async def _any(
     request: Request, shared: Shared, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Principal:
-    return await shared.gate.admit(request.headers.get("authorization"))
+    return await shared.authenticator.admit(request.headers.get("authorization"))
 
 
 Anyone = Annotated[Principal, Depends(_any)]
-"""Parameter type: who asks, with any token."""
+"""Parameter type: the sender, with any token."""
 Publisher = Annotated[Principal, Depends(_requires(Scope.PUBLISH))]
-"""Parameter type: who asks, with the scope ``publish``."""
+"""Parameter type: the sender, with the scope ``publish``."""
 Subscriber = Annotated[Principal, Depends(_requires(Scope.SUBSCRIBE))]
-"""Parameter type: who asks, with the scope ``subscribe``."""
+"""Parameter type: the sender, with the scope ``subscribe``."""
 Admin = Annotated[Principal, Depends(_requires(Scope.ADMIN))]
-"""Parameter type: who asks, with the scope ``admin``, for its tenant."""
+"""Parameter type: the sender, with the scope ``admin``, for its tenant."""
 
 
 def _operator(principal: Admin) -> Principal:
@@ -125,10 +115,10 @@ Operator = Annotated[Principal, Depends(_operator)]
 
 
 def check_name(value: str) -> str:
-    """A key or name, if it can be one.
+    """Checks a key or name, and returns it.
 
     Raises:
-        ValueError: It cannot be kept, or not be written in a path.
+        ValueError: It cannot be stored, or not be written in a path.
     """
     if "\0" in value:
         raise ValueError("the character U+0000 cannot be kept")
@@ -140,7 +130,7 @@ def check_name(value: str) -> str:
 
 
 def _decoded(value: Any) -> Any:
-    """A segment of a path as text. Paths come as they were sent, so that a name may hold a slash."""
+    """Returns a segment of a path as text. Paths come as they were sent, so that a name may hold a slash."""
     if not isinstance(value, str):
         return value
     try:

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Query
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
-from twigcast.broker.api.models import CountOut, DeadLetterOut, DeadLettersIn, DeadLettersOut
+from twigcast.broker.api.models.common import CountOut
+from twigcast.broker.api.models.deliveries import DeadLetterOut, DeadLettersIn, DeadLettersOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.paging import page
 from twigcast.broker.errors import NotFound
@@ -29,7 +30,7 @@ async def list_dead_letters(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     key: Annotated[QueryName | None, Query(description="Only those of this subscription.")] = None,
 ) -> DeadLettersOut:
-    """List dead letters, newest first."""
+    """Returns dead letters, newest first."""
 
     def read(last: DeadLetter | None, count: int) -> list[DeadLetter]:
         end = before if last is None else last.id
@@ -43,24 +44,24 @@ async def list_dead_letters(
 
 @router.post("/retry", responses=problem_responses(404, 422, 503, 507))
 async def retry(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
-    """Try dead letters again, soon. One that arrives is a dead letter no more; how many are tried is answered."""
+    """Redrives dead letters, and returns how many. One that arrives is no longer a dead letter."""
     letters = await _own(shared, principal, body.dead_letters)
     return CountOut(count=len(await shared.broker.redrive([letter.id for letter in letters])))
 
 
 @router.post("/delete", responses=problem_responses(404, 422, 503, 507))
 async def delete(body: DeadLettersIn, principal: Subscriber, shared: Shared) -> CountOut:
-    """Remove dead letters for good."""
+    """Removes dead letters for good."""
     letters = await _own(shared, principal, body.dead_letters)
     ids = [letter.id for letter in letters]
     return CountOut(count=await shared.broker.change(lambda transaction: transaction.remove_dead_letters(ids)))
 
 
 async def _own(shared: ApiContext, principal: Principal, numbers: Sequence[int]) -> list[DeadLetter]:
-    """Dead letters by their numbers.
+    """Returns dead letters by their numbers.
 
     Raises:
-        NotFound: One of them is not there, or belongs to another tenant.
+        NotFound: One of them does not exist, or belongs to another tenant.
     """
 
     def find() -> list[DeadLetter]:

@@ -12,12 +12,12 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import TICKET_SECONDS, Principal
 from twigcast.broker.api.context import ApiContext, QueryName, Shared, Subscriber
-from twigcast.broker.api.models import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
 from twigcast.broker.api.models.common import delivery_id
+from twigcast.broker.api.models.deliveries import AckIn, EnvelopesOut, NackIn, TicketIn, TicketOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import NotFound
 from twigcast.broker.model import DeliveryId, QueuedDelivery
-from twigcast.broker.store.interface import QueuePosition, QueueState
+from twigcast.broker.store.records import QueuePosition, QueueState
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -35,11 +35,11 @@ async def pull(
     wait: Annotated[float, Query(ge=0, le=WAIT_SECONDS_MAX, description="Seconds to wait for the first one.")] = 0.0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     visibility: Annotated[
-        float, Query(gt=0, le=86_400, description="Seconds after which they are handed out again, unless done.")
+        float, Query(gt=0, le=86_400, description="Seconds after which they are handed out again, unless acknowledged.")
     ] = VISIBILITY_SECONDS,
-    bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
+    bodies: Annotated[bool, Query(description="Whether to include messages that were not rewritten.")] = True,
 ) -> Response:
-    """Pull deliveries of a subscriber, in order. Those that are done are to be acknowledged."""
+    """Pulls deliveries of a subscriber, in order. Those that are processed are to be acknowledged."""
     queue = await queue_of(shared, principal, subscriber)
     work = shared.broker.pull(queue.id, limit=limit, wait=wait, visibility=visibility)
     result = await (work if not wait else _unless_over(request, shared, work))
@@ -49,7 +49,7 @@ async def pull(
 
 @router.post("/ack", status_code=204, responses=problem_responses(422, 503, 507))
 async def acknowledge(body: AckIn, principal: Subscriber, shared: Shared) -> None:
-    """Say that deliveries are done: they are not handed out again. Those that are not known are passed over."""
+    """Acknowledges deliveries: they are not handed out again. Unknown ones are skipped."""
     queue = await queue_of(shared, principal, body.subscriber)
     if body.up_to is None:
         await shared.broker.acknowledge(queue.id, [delivery_id(text) for text in body.ids])
@@ -59,19 +59,19 @@ async def acknowledge(body: AckIn, principal: Subscriber, shared: Shared) -> Non
 
 @router.post("/nack", status_code=204, responses=problem_responses(422))
 async def give_back(body: NackIn, principal: Subscriber, shared: Shared) -> None:
-    """Give back deliveries that were pulled, to be handed out again, after a delay or at once."""
+    """Releases deliveries that were pulled, to be handed out again, after a delay or at once."""
     queue = await queue_of(shared, principal, body.subscriber)
     await shared.broker.release(queue.id, [delivery_id(text) for text in body.ids], delay=body.delay)
 
 
 @router.post("/tickets", status_code=201, responses=problem_responses(422, 429))
 async def make_ticket(body: TicketIn, principal: Subscriber, shared: Shared) -> TicketOut:
-    """Make a ticket that opens streams of one subscriber, for clients that cannot send headers (`EventSource`).
+    """Makes a ticket that opens streams of one subscriber, for clients that cannot send headers (`EventSource`).
 
-    It goes into a URL, so it is good for a short time only.
+    It is part of a URL, so it is valid for a short time only.
     """
     await queue_of(shared, principal, body.subscriber)
-    return TicketOut(ticket=shared.gate.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
+    return TicketOut(ticket=shared.authenticator.ticket(principal, body.subscriber), seconds=TICKET_SECONDS)
 
 
 async def _until_gone(request: Request) -> None:
@@ -82,7 +82,7 @@ async def _until_gone(request: Request) -> None:
 async def _unless_over(
     request: Request, shared: ApiContext, work: Coroutine[Any, Any, list[QueuedDelivery]]
 ) -> list[QueuedDelivery]:
-    """What a pull gives, or nothing as soon as its client is gone or the broker stops."""
+    """Returns the deliveries of a pull, or none as soon as its client is gone or the broker stops."""
     pulling = asyncio.create_task(work)
     others: list[asyncio.Future[Any]] = [
         asyncio.ensure_future(_until_gone(request)),
@@ -96,11 +96,11 @@ async def _unless_over(
             task.cancel()
 
 
-# --- what streams use too ---------------------------------------------------------------------------------------------
+# --- shared with streams ----------------------------------------------------------------------------------------------
 
 
 async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) -> QueueState:
-    """The queue of a subscriber.
+    """Returns the queue of a subscriber.
 
     Raises:
         NotFound: There is none.
@@ -112,7 +112,7 @@ async def queue_of(shared: ApiContext, principal: Principal, subscriber: str) ->
 
 
 async def acknowledge_through(shared: ApiContext, queue_id: int, last: DeliveryId) -> None:
-    """Acknowledge all deliveries of a queue up to one, those of the same message that come before it included."""
+    """Acknowledges all deliveries of a queue up to one, including those of the same message that come before it."""
     await shared.broker.acknowledge_up_to(queue_id, last.seq - 1)
     same: list[DeliveryId] = []
     position: QueuePosition | None = QueuePosition(last.seq - 1)

@@ -1,12 +1,12 @@
-"""Deliveries as they are handed over: JSON, the same for pulls and streams.
+"""Deliveries as JSON, the same for pulls and streams.
 
 ::
 
     {"id": "1234-56", "key": "flood-desk", "redelivered": false, "rewritten": false,
      "seq": 1234, "message": "m-17", "source": "gauges", "received": "2026-01-31T12:00:00.25Z", "xml": "<alert>..."}
 
-The second line is that of the message, and costs nearly all of the work, so it is made once and kept for all
-deliveries of the message, whoever they are for. ``xml`` is what the subscriber gets: the message as text, or the
+The second line describes the message, and takes nearly all of the work, so it is made once and kept for all
+deliveries of the message. ``xml`` is what the subscriber gets: the message as text, or the
 result of a query that rewrites.
 """
 
@@ -35,7 +35,7 @@ _FLAGS: Final = {
 
 
 class Envelopes:
-    """Makes envelopes, and keeps the parts that come again. For one thread."""
+    """A maker of envelopes that keeps the parts that come again. For one thread."""
 
     def __init__(self) -> None:
         self._messages: dict[StoredMessage, bytes] = {}
@@ -43,7 +43,7 @@ class Envelopes:
         self._keys: dict[str, bytes] = {}
 
     def json(self, delivery: QueuedDelivery, *, bodies: bool = True) -> bytes:
-        """The envelope of a delivery; without ``bodies`` it leaves out messages that were not rewritten."""
+        """Returns the envelope of a delivery; without ``bodies`` it leaves out messages that were not rewritten."""
         seq, subscription = delivery.id
         key = self._keys.get(delivery.key) or self._add_key(delivery.key)
         head = b'{"id":"%d-%d","key":%b%b' % (
@@ -59,18 +59,18 @@ class Envelopes:
         return head + (self._messages.get(delivery.message) or self._add(delivery.message))
 
     def array(self, deliveries: Iterable[QueuedDelivery], *, bodies: bool = True) -> bytes:
-        """Many envelopes, as a JSON array."""
+        """Returns many envelopes as a JSON array."""
         return b"[%b]" % b",".join([self.json(delivery, bodies=bodies) for delivery in deliveries])
 
     def events(self, deliveries: Sequence[QueuedDelivery], *, bodies: bool = True) -> bytes:
-        """Many envelopes, as Server-Sent Events."""
+        """Returns many envelopes as Server-Sent Events."""
         events = [self._event(delivery, bodies=bodies) for delivery in deliveries]
         return events[0] if len(events) == 1 else b"".join(events)
 
     def _event(self, delivery: QueuedDelivery, *, bodies: bool) -> bytes:
         if delivery.payload is not None or not bodies:
             return b"id: %d-%d\nevent: delivery\ndata: %b\n\n" % (*delivery.id, self.json(delivery, bodies=bodies))
-        # As above and as `json`, copying the message once: most events by far are made here.
+        # The same as `json`, copying the message once: most events by far are made here.
         seq, subscription = delivery.id
         return b'id: %d-%d\nevent: delivery\ndata: {"id":"%d-%d","key":%b%b%b\n\n' % (
             seq,
@@ -100,7 +100,7 @@ class Envelopes:
 
 
 def _about(message: StoredMessage) -> bytes:
-    """Members that tell of the message, without braces."""
+    """Returns the members that describe the message, without braces."""
     return orjson.dumps(
         {
             "seq": message.seq,
@@ -113,12 +113,12 @@ def _about(message: StoredMessage) -> bytes:
 
 
 def _text(xml: bytes) -> bytes:
-    """XML as a JSON string."""
+    """Returns XML as a JSON string."""
     return orjson.dumps(as_text(xml))
 
 
 def as_text(xml: bytes) -> str:
-    """A message as text, whatever its encoding; what cannot be decoded shows as replaced."""
+    """Returns a message as text; bytes that cannot be decoded are replaced."""
     try:
         return xml.decode()
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Names under which a broker is asked: what keeps pages of others from reaching it through names of their own.
+"""The host names of a broker, which protect it from pages of other sites.
 
-A page in a browser may ask an address of its own name, and let that name lead to this machine afterwards (*DNS
-rebinding*); the browser then takes the broker for the page's own server. Such a request tells the name of the page, so
-names that are not the broker's are refused. Addresses are no names: nobody can let them lead elsewhere.
+A page in a browser may send a request to its own name, and let that name resolve to this machine afterwards (*DNS
+rebinding*); the browser then takes the broker for the page's own server. Such a request has the name of the page, so
+names that are not the broker's are refused. Addresses are no names: nobody can let them resolve elsewhere.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from twigcast.broker.config import Settings
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The hosts that requests may give."""
+    """The hosts that requests may use."""
 
     names: frozenset[str]
-    """In lower case."""
+    """Names in lower case."""
     any_name: bool = False
     any_address: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Hosts:
-        """Those of the setting ``trusted_hosts``, or what goes without saying."""
+        """Returns those of the setting ``trusted_hosts``, or the default."""
         if settings.trusted_hosts:
             chosen = frozenset(host.lower() for host in settings.trusted_hosts)
             return cls(chosen, any_name="*" in chosen)
@@ -39,7 +39,7 @@ class Hosts:
         return cls(frozenset(names - {""}), any_address=True)
 
     def permit(self, host: str) -> bool:
-        """Whether a request may give this host, in lower case and without a port."""
+        """Returns whether a request may use this host, in lower case and without a port."""
         return self.any_name or host in self.names or (self.any_address and _is_address(host))
 
 

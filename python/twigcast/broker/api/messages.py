@@ -1,4 +1,4 @@
-"""``/messages`` and ``/rejected``: publishing, and what was published."""
+"""``/messages`` and ``/rejected``: publishing, and stored messages."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from twigcast.broker.api.context import (
     check_name,
     context_of,
 )
-from twigcast.broker.api.models import (
+from twigcast.broker.api.models.common import CountOut
+from twigcast.broker.api.models.messages import (
     AcceptedOut,
     BatchOut,
-    CountOut,
     MessageOut,
     MessagesOut,
     RejectedListOut,
@@ -58,21 +58,21 @@ Seq = Annotated[int, Query(ge=0, le=_SEQ_MAX)]
     openapi_extra=publish_description(),
 )
 async def publish(request: Request) -> Response:
-    """Publish one message, or a batch. The answer comes when they are durably stored.
+    """Publishes one message, or a batch. The response comes when they are durably stored.
 
-    One message is sent as it is, with `Content-Type: application/xml` (a `charset` there wins over what the document
-    declares); the answer is 201, 200 where it was published before under this id, or 422 with the place of the error
-    where it is malformed or over a limit: it is kept then, see `/rejected`.
+    One message is sent as it is, with `Content-Type: application/xml` (a `charset` there overrides what the document
+    declares). The response is 201; 200 if it was published before under this id; or 422 with the place of the error
+    if it is malformed or over a limit: then it is stored as rejected, see `/rejected`.
 
     A batch is sent as `Content-Type: application/x-ndjson`: one JSON object a line, with `xml` (text) or `xml_base64`
-    (bytes in whatever encoding), and perhaps `id` and `source`. The answer is 200 and tells of each message. A line
+    (bytes in any encoding), and optionally `id` and `source`. The response is 200 and reports on each message. A line
     that cannot be read refuses the whole batch.
 
     Both may be packed with `Content-Encoding: gzip`.
     """
-    # The path with the most load: parameters and headers are read by hand, and answers written so.
+    # The path with the most load: parameters and headers are read, and responses written, by hand.
     shared = context_of(request)
-    principal = await shared.gate.admit(header(request, b"authorization"))
+    principal = await shared.authenticator.admit(header(request, b"authorization"))
     principal.require(Scope.PUBLISH)
     parameters = _parameters(request)
     source = _name("source", parameters.get("source")) or "default"
@@ -99,10 +99,10 @@ async def publish(request: Request) -> Response:
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    """The parameters of a request.
+    """Returns the parameters of a request.
 
     Raises:
-        Invalid: They are no text: a name must not become another one.
+        Invalid: They are not UTF-8: a name must not become another one.
     """
     try:
         return dict(parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="strict"))
@@ -111,7 +111,7 @@ def _parameters(request: Request) -> dict[str, str]:
 
 
 async def answer_to(request: Request) -> Response:
-    """What :func:`publish` answers, errors included, to a request that has not come through the router."""
+    """Returns the response of :func:`publish`, errors included, to a request that has not passed the router."""
     try:
         return await publish(request)
     except (TwigcastError, problems.Problem, ClientDisconnect) as error:
@@ -119,7 +119,7 @@ async def answer_to(request: Request) -> Response:
 
 
 def _check_sources(request: Request, shared: ApiContext, principal: Principal, sources: set[str]) -> None:
-    """In an overlay: nobody publishes as a source that is registered by somebody else, or elsewhere."""
+    """Checks, in an overlay, that nobody publishes as a source that is registered by others, or elsewhere."""
     if shared.overlay is not None:
         key = header(request, b"twigcast-source-key") or None
         catalogue = shared.overlay.registering.catalogue
@@ -127,7 +127,7 @@ def _check_sources(request: Request, shared: ApiContext, principal: Principal, s
 
 
 def _name(parameter: str, value: str | None) -> str | None:
-    """The value of a parameter that is the name of something, where it is given.
+    """Returns the value of a parameter that is a name, if it is present.
 
     Raises:
         Invalid: It cannot be a name.
@@ -135,7 +135,7 @@ def _name(parameter: str, value: str | None) -> str | None:
     if value is None:
         return None
     if not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise Invalid(f"{parameter}: it is to have between 1 and {NAME_LENGTH_MAX} characters")
+        raise Invalid(f"{parameter}: it must have between 1 and {NAME_LENGTH_MAX} characters")
     try:
         return check_name(value)
     except ValueError as error:
@@ -196,13 +196,13 @@ async def list_messages(
     shared: Shared,
     after: Seq = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
-    newest: Annotated[bool, Query(description="Newest first, before `before`, in place of oldest first.")] = False,
+    newest: Annotated[bool, Query(description="Newest first, before `before`, instead of oldest first.")] = False,
     before: Annotated[int | None, Query(ge=0, le=_SEQ_MAX)] = None,
     source: QueryName | None = None,
     message_id: Annotated[QueryName | None, Query(alias="id", description="Only the message of this id.")] = None,
-    xml: Annotated[bool, Query(description="Whether to give the messages themselves too.")] = False,
+    xml: Annotated[bool, Query(description="Whether to include the messages themselves.")] = False,
 ) -> MessagesOut:
-    """List messages in the order in which they were accepted."""
+    """Returns messages in the order in which they were accepted."""
     store = shared.broker.store
 
     def read(last: StoredMessage | None, count: int) -> list[StoredMessage]:
@@ -214,7 +214,7 @@ async def list_messages(
         )
 
     def find() -> MessagesOut:
-        # Before the messages are read: what comes in between is in the list, or after the cursor.
+        # Before the messages are read: a message that comes meanwhile is in the list, or after the cursor.
         reached = store.last_seq()
         if message_id is not None:
             one = store.message_by_id(principal.tenant_id, message_id, source)
@@ -231,7 +231,7 @@ async def list_messages(
 
 @router.get("/messages/{seq}", responses=problem_responses(404))
 async def get_message(seq: int, principal: Subscriber, shared: Shared) -> MessageOut:
-    """Get a message."""
+    """Returns a message."""
     return MessageOut.of(await _message(shared, principal.tenant_id, seq), whole=True)
 
 
@@ -241,7 +241,7 @@ async def get_message(seq: int, principal: Subscriber, shared: Shared) -> Messag
     responses=problem_responses(404) | {200: {"content": {"application/xml": {}}}},
 )
 async def get_message_xml(seq: int, principal: Subscriber, shared: Shared) -> Response:
-    """Get a message as it is, without anything around it."""
+    """Returns a message as it is, without anything around it."""
     message = await _message(shared, principal.tenant_id, seq)
     return Response(message.xml, media_type="application/xml")
 
@@ -263,7 +263,7 @@ async def list_rejected(
     before: Annotated[int | None, Query(ge=0, le=_SEQ_MAX)] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> RejectedListOut:
-    """List the messages that could not be processed, newest first."""
+    """Returns the rejected messages, newest first."""
 
     def read(last: RejectedRecord | None, count: int) -> list[RejectedRecord]:
         end = before if last is None else last.id
@@ -277,7 +277,7 @@ async def list_rejected(
 
 @router.get("/rejected/{rejected}", responses=problem_responses(404))
 async def get_rejected(rejected: int, principal: Publisher, shared: Shared) -> RejectedOut:
-    """Get one of them."""
+    """Returns a rejected message."""
     return RejectedOut.of(await _rejected(shared, principal.tenant_id, rejected))
 
 
@@ -287,14 +287,14 @@ async def get_rejected(rejected: int, principal: Publisher, shared: Shared) -> R
     responses=problem_responses(404) | {200: {"content": {"application/octet-stream": {}}}},
 )
 async def get_rejected_body(rejected: int, principal: Publisher, shared: Shared) -> Response:
-    """Get the bytes of one of them, as they were sent."""
+    """Returns the bytes of a rejected message, as they were sent."""
     message = await _rejected(shared, principal.tenant_id, rejected)
     return Response(message.body, media_type="application/octet-stream")
 
 
 @router.delete("/rejected/{rejected}", responses=problem_responses(404))
 async def delete_rejected(rejected: int, principal: Publisher, shared: Shared) -> CountOut:
-    """Remove one of them for good."""
+    """Removes a rejected message for good."""
     message = await _rejected(shared, principal.tenant_id, rejected)
     count = await shared.broker.change(lambda transaction: transaction.remove_rejected([message.id]))
     return CountOut(count=count)

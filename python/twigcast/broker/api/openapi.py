@@ -1,11 +1,11 @@
-"""What the OpenAPI description says beyond the types of parameters and bodies."""
+"""The parts of the OpenAPI description that the types of parameters and bodies do not give."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any, Final
 
-from twigcast.broker.api.models import ProblemOut
+from twigcast.broker.api.models.common import ProblemOut
 from twigcast.broker.api.problems import MEDIA_TYPE
 
 DESCRIPTION: Final = """
@@ -19,7 +19,7 @@ SECURITY: Final[list[dict[str, list[str]]]] = [{"HTTPBearer": []}]
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Responses that are problem documents."""
+    """Returns responses that are problem documents."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,
@@ -30,7 +30,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def problem_schema() -> dict[str, Any]:
-    """The schema of problem documents."""
+    """Returns the schema of problem documents."""
     return ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}")
 
 
@@ -45,7 +45,7 @@ def _query(name: str, description: str) -> dict[str, Any]:
 
 
 def publish_description() -> dict[str, Any]:
-    """Of ``POST /messages``, which reads its parameters by hand."""
+    """Returns the description of ``POST /messages``, which reads its parameters by hand."""
     return {
         "security": SECURITY,
         "parameters": [
@@ -69,7 +69,7 @@ def publish_description() -> dict[str, Any]:
 
 
 def lines_description(description: str) -> dict[str, Any]:
-    """Of a request whose body is JSON lines."""
+    """Returns the description of a request whose body is JSON lines."""
     return {
         "requestBody": {
             "required": True,

@@ -22,13 +22,13 @@ _STORE_SECONDS: Final = 2.0
 
 @router.get("/health")
 async def health() -> dict[str, str]:
-    """Say that the process is alive."""
+    """Reports a living process."""
     return {"status": "ok"}
 
 
 @router.get("/ready", response_model=dict[str, str], responses={503: {"model": dict[str, str]}})
 async def ready(shared: Shared) -> Response:
-    """Say whether the broker can take work: its store answers, and not too much is waiting."""
+    """Reports whether the broker accepts work: its store answers, and not too much is waiting."""
     reason = shared.broker.readiness()
     try:
         async with asyncio.timeout(_STORE_SECONDS):
@@ -48,9 +48,9 @@ async def ready(shared: Shared) -> Response:
     openapi_extra={"security": SECURITY},
 )
 async def metrics(request: Request, shared: Shared) -> Response:
-    """Give all metrics in the format of Prometheus, to operators."""
+    """Returns all metrics in the format of Prometheus, to operators."""
     if not shared.settings.metrics_public:
-        principal = await shared.gate.admit(request.headers.get("authorization"))
+        principal = await shared.authenticator.admit(request.headers.get("authorization"))
         principal.require_operator()
     text = await asyncio.to_thread(generate_latest, shared.registry)
     return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})

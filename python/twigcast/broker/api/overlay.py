@@ -1,4 +1,4 @@
-"""``/overlay``: the brokers that this one forms an overlay with, and the ways of messages through it."""
+"""``/overlay``: the brokers of the overlay, and the routes of messages through it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ router = APIRouter(tags=["overlay"], responses=problem_responses(401, 403, 404))
 
 @router.get("/overlay")
 async def overlay(principal: Operator, shared: Shared) -> OverlayOut:
-    """Show the overlay as this broker sees it: its links, all brokers, what went wrong."""
+    """Shows the overlay as this broker sees it: its links, all brokers, recent faults."""
     return OverlayOut.of(await overlay_of(shared).report())
 
 
 @router.get("/overlay/messages/{seq}", responses=problem_responses(422))
 async def route(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
-    """Show how a message came to this broker, and to which neighbours it goes from here, and why."""
+    """Shows how a message came to this broker, and to which neighbours it goes from here, and why."""
     result = overlay_of(shared)
     stored = await asyncio.to_thread(shared.broker.store.message, principal.tenant_id, seq)
     if stored is None:
@@ -35,7 +35,7 @@ async def route(seq: int, principal: Subscriber, shared: Shared) -> RouteOut:
 
 
 def overlay_of(shared: ApiContext) -> Overlay:
-    """The overlay that the broker is part of.
+    """Returns the overlay that the broker is part of.
 
     Raises:
         NotFound: It is part of none.

@@ -1,4 +1,4 @@
-"""Pages of things that may be large: bounded by their number, and by their bytes."""
+"""Pages of items that may be large: bounded by their number, and by their bytes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _FIRST_STEP: Final = 8
 
 
 def page(limit: int, read: Callable[[T | None, int], list[T]], size: Callable[[T], int]) -> tuple[list[T], bool]:
-    """A page, and whether there is more behind it.
+    """Returns a page, and whether there are more items behind it.
 
     Args:
-        limit: How many things at most.
-        read: Reads so many things after a given one (``None``: from the start).
-        size: The bytes of a thing.
+        limit: The largest number of items.
+        read: Reads so many items after one of them (``None``: from the start).
+        size: Returns the bytes of an item.
     """
     results: list[T] = []
     total, step = 0, _FIRST_STEP
     while True:
         requested = min(step, limit - len(results))
-        # One more tells whether there is more.
+        # One item more shows whether there is a next page.
         some = read(results[-1] if results else None, requested + 1)
         results += some[:requested]
         total += sum(map(size, some))

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): whatever goes wrong, the answer has the same form."""
+"""Errors as problem documents (RFC 9457): every error response has the same form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from twigcast.errors import (
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:twigcast:problem:"
-"""Of the ``type`` of a problem; its ``code`` follows."""
+"""Prefix of the ``type`` of a problem, before its ``code``."""
 
 _log = logging.getLogger("twigcast.api")
 
@@ -60,7 +60,7 @@ class Problem(Exception):
 
 
 def document(status: int, code: str, detail: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A problem document as plain values."""
+    """Returns a problem document as plain values."""
     return {
         "type": TYPE_PREFIX + code,
         "title": HTTPStatus(status).phrase,
@@ -78,7 +78,7 @@ def response(
     more: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem document as a response. It names the request where the request has an id."""
+    """Returns a problem document as a response. It names the request if that has an id."""
     result = document(status, code, detail, more)
     if existing := request_id():
         result["request_id"] = existing
@@ -86,18 +86,18 @@ def response(
 
 
 def of_error(error: Exception) -> dict[str, Any]:
-    """The problem document of an error that users can see."""
+    """Returns the problem document of an error that users can see."""
     status, code, detail, more, _ = _described(error)
     return document(status, code, detail, more)
 
 
 def response_to(error: Exception) -> Response:
-    """The response to an error that users can see."""
+    """Returns the response to an error that users can see."""
     return response(*_described(error))
 
 
 def _described(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[str, str]]:
-    """Status, code, detail, further members and headers."""
+    """Returns status, code, detail, further members and headers."""
     if isinstance(error, Problem):
         return error.status, error.code, error.detail, error.more, {}
     if isinstance(error, BrokerError):
@@ -110,7 +110,7 @@ def _described(error: Exception) -> tuple[int, str, str, dict[str, Any], dict[st
     if isinstance(error, RejectedMessage):
         return _INVALID, error.code, error.reason, {"line": error.line, "column": error.column} | _limit(error), {}
     if isinstance(error, ClientDisconnect):
-        # Nobody is there to read it.
+        # The client is gone and reads no response.
         return 400, "disconnected", "the connection ended before the request did", {}, {}
     if isinstance(error, TwigcastError) and not isinstance(error, InternalError):
         return _status(error), error.code, str(getattr(error, "reason", error)), {}, {}
@@ -146,7 +146,7 @@ async def _on_expected_error(_: Request, error: Exception) -> Response:
 
 
 def answer_to_error(error: Exception) -> Response:
-    """The response to an error that users can see; it is logged where it is the broker's own trouble."""
+    """Returns the response to an error that users can see, and logs it if it is a failure of the broker."""
     answer = response_to(error)
     if answer.status_code >= 500:
         _log.error("a request failed: %s", error)
@@ -159,7 +159,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         headers = {"Allow": ", ".join(_allowed(request)) or (headers or {}).get("Allow", "")}
     if error.status_code == 400:
-        # A body that is no text, let alone JSON.
+        # A body that is not UTF-8, let alone JSON.
         return response(_INVALID, "invalid", str(error.detail))
     if error.status_code == 404:
         return response(404, "not-found", _nothing_at(request.scope["path"]), headers=headers)
@@ -174,7 +174,7 @@ def _nothing_at(path: str) -> str:
 
 
 def _allowed(request: Request) -> list[str]:
-    """The methods that a path has, of all its routes: what refuses a method knows of one of them only."""
+    """Returns the methods of a path, of all its routes: the error names those of one route only."""
     results: set[str] = set()
     for template, methods in request.app.openapi()["paths"].items():
         pattern = "[^/]+".join(map(re.escape, _PARAMETER.split(template)))
@@ -195,7 +195,7 @@ async def _on_invalid(_: Request, error: Exception) -> Response:
 
 
 def _reason(item: Mapping[str, Any]) -> str:
-    """What is wrong with a field, without what pydantic writes before the words of our own checks."""
+    """Returns what is wrong with a field, without pydantic's prefix before the words of our own checks."""
     own = item.get("ctx", {}).get("error")
     if item["type"] == "json_invalid":
         return f"this is no JSON: {own}"
@@ -205,12 +205,12 @@ def _reason(item: Mapping[str, Any]) -> str:
 
 
 async def on_unexpected(_: Request, error: Exception) -> Response:
-    """The response to a fault of the broker itself; the server logs the error."""
+    """Returns the response to a fault of the broker itself; the server logs the error."""
     return response_to(error)
 
 
 def install(app: FastAPI) -> None:
-    """Answer all errors of an application with problem documents."""
+    """Makes an application answer all errors with problem documents."""
     app.add_exception_handler(TwigcastError, _on_expected_error)
     app.add_exception_handler(Problem, _on_expected_error)
     app.add_exception_handler(ClientDisconnect, _on_expected_error)

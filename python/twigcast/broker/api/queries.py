@@ -10,7 +10,8 @@ from fastapi import APIRouter
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, Shared, Subscriber
-from twigcast.broker.api.models import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut, QueryIn
+from twigcast.broker.api.models.queries import CheckOut, ExplainIn, ExplanationOut, ExplanationsOut
+from twigcast.broker.api.models.subscriptions import QueryIn
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.api.subscriptions import find
 from twigcast.broker.errors import NotFound
@@ -24,12 +25,12 @@ from twigcast.registration import Dialect
 router = APIRouter(tags=["queries"], responses=problem_responses(401, 403))
 
 _EXPLAINED_MAX: Final = 1_000
-"""Subscriptions of one subscriber that are explained by one answer."""
+"""Number of subscriptions of one subscriber that one response explains."""
 
 
 @router.post("/check", responses=problem_responses(422))
 async def check(body: QueryIn, principal: Subscriber, shared: Shared) -> CheckOut:
-    """Say whether a text is a query, how it would run, and what looks wrong with it."""
+    """Checks whether a text is a query, how it would run, and what looks wrong with it."""
     limit = shared.settings.query_bytes_max
     if len(body.query.encode()) > limit:
         return _refused(QueryLimitExceeded("query_bytes_max", limit, "the query is too long", body.query))
@@ -61,10 +62,10 @@ def _refused(error: QueryError) -> CheckOut:
 
 @router.post("/explain", responses=problem_responses(404, 413, 422))
 async def explain(body: ExplainIn, principal: Subscriber, shared: Shared) -> ExplanationsOut:
-    """Say why queries match a message or not: the first step that fails, and what the message has there.
+    """Explains why queries match a message or not: the first step that fails, and what the message has there.
 
-    The queries: one that is given, that of a subscription, or all those of a subscriber. The message: one that is
-    given, or one that is stored. Of a subscriber with many subscriptions, `next` leads to the next page.
+    The queries: one in the request, that of a subscription, or all those of a subscriber. The message: one in the
+    request, or a stored one. Of a subscriber with many subscriptions, `next` leads to the next page.
     """
     xml = await _message(shared, principal, body)
     asked, following = await _queries(shared, principal, body)
@@ -99,7 +100,7 @@ async def _message(shared: ApiContext, principal: Principal, body: ExplainIn) ->
 async def _queries(
     shared: ApiContext, principal: Principal, body: ExplainIn
 ) -> tuple[list[tuple[str | None, _Query]], str | None]:
-    """What is to be explained, by key, and where the next page begins."""
+    """Returns the queries to explain, by key, and the beginning of the next page."""
     if body.query is not None:
         return [(None, (body.query, body.namespaces, body.dialect))], None
     if body.key is not None:

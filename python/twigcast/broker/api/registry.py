@@ -1,4 +1,4 @@
-"""``/overlay/sources`` and its like: the registry of the overlay, asked by way of any of its brokers."""
+"""``/overlay/sources`` and related paths: the registry of the overlay, through any of its brokers."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ SourceKey = Annotated[
     Header(
         alias="Twigcast-Source-Key",
         max_length=NAME_LENGTH_MAX,
-        description="The key of a registered source, as its registration has given it.",
+        description="The key of a registered source, from the response to its registration.",
     ),
 ]
-"""Parameter type: what proves that somebody is a registered source."""
+"""Parameter type: the key that proves that the sender is a registered source."""
 
 
 @router.get("/overlay/sources")
 async def sources(
     principal: Subscriber,
     shared: Shared,
-    dtd: Annotated[bool, Query(description="Whether to give the schemas themselves too.")] = False,
+    dtd: Annotated[bool, Query(description="Whether to include the schemas.")] = False,
 ) -> CatalogueOut:
-    """Show the catalogue: all registered sources, and at which broker each publishes."""
+    """Shows the catalogue: all registered sources, and at which broker each publishes."""
     registering = _registering(shared)
     results = registering.catalogue.sources(principal.tenant.name)
     return CatalogueOut(sources=[_entry(registering, name, one, dtd=dtd) for name, one in results.items()])
@@ -55,7 +55,7 @@ async def sources(
 
 @router.get("/overlay/sources/{name}")
 async def source(name: PathName, principal: Subscriber, shared: Shared) -> SourceEntryOut:
-    """Show a registered source, with its schema."""
+    """Shows a registered source, with its schema."""
     registering = _registering(shared)
     result = registering.catalogue.source(principal.tenant.name, name)
     if result is None:
@@ -67,11 +67,11 @@ async def source(name: PathName, principal: Subscriber, shared: Shared) -> Sourc
 async def register_source(
     name: PathName, body: RegistrationIn, principal: Publisher, shared: Shared, key: SourceKey = None
 ) -> RegisteredOut:
-    """Register a source, or change what is known of it.
+    """Registers a source, or changes a registered one.
 
-    The answer names the broker at which it is to publish, and its key. From then on, messages under its name are
+    The response names the broker at which it is to publish, and its key. From then on, messages under its name are
     accepted there alone, and with this key alone. A source that is registered keeps its broker; its key is needed to
-    change it. A key that is given with the first registration becomes the source's.
+    change it. A key in the first registration becomes the source's.
     """
     key, choice = await _registering(shared).register_source(
         principal.tenant.name, name, key, location=body.place, schema=body.dtd, rate=body.rate, size=body.size
@@ -82,21 +82,21 @@ async def register_source(
 
 @router.delete("/overlay/sources/{name}", status_code=204, responses=problem_responses(422, 503))
 async def remove_source(name: PathName, principal: Publisher, shared: Shared, key: SourceKey = None) -> Response:
-    """Take a source out of the catalogue; its name is free then."""
+    """Removes a source from the catalogue; its name is free then."""
     await _registering(shared).remove_source(principal.tenant.name, name, key)
     return Response(status_code=204)
 
 
 @router.post("/overlay/choice", responses=problem_responses(422, 503))
 async def choose(body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
-    """Say which broker a subscriber should subscribe at: near it, and where the same is wanted."""
+    """Chooses the broker at which a subscriber should subscribe: near it, and with similar subscriptions."""
     requested = await _routing_query(body, principal.tenant.name)
     return ChoiceOut.of(await _registering(shared).choose(body.place, requested))
 
 
 @router.put("/overlay/profiles/{name}", responses=problem_responses(422, 503))
 async def register_profile(name: PathName, body: ProfileIn, principal: Subscriber, shared: Shared) -> ChoiceOut:
-    """The same, and remember it: the broker counts as the host of this profile when others are chosen."""
+    """Chooses a broker and stores the profile: the broker counts as its host when others are chosen."""
     requested = await _routing_query(body, principal.tenant.name)
     registering = _registering(shared)
     return ChoiceOut.of(await registering.register_profile(principal.tenant.name, name, body.place, requested))
@@ -104,14 +104,14 @@ async def register_profile(name: PathName, body: ProfileIn, principal: Subscribe
 
 @router.delete("/overlay/profiles/{name}", status_code=204, responses=problem_responses(422, 503))
 async def remove_profile(name: PathName, principal: Subscriber, shared: Shared) -> Response:
-    """Forget a profile."""
+    """Removes a profile."""
     await _registering(shared).remove_profile(principal.tenant.name, name)
     return Response(status_code=204)
 
 
 @router.delete("/overlay/brokers/{name}", responses=problem_responses(409, 422, 503))
 async def remove_broker(name: PathName, principal: Operator, shared: Shared) -> MovedOut:
-    """Say that a broker that cannot be reached is gone for good: its sources and profiles get other brokers."""
+    """Declares a broker that cannot be reached gone for good: its sources and profiles get other brokers."""
     moved = await _registering(shared).remove_broker(name)
     return MovedOut(sources=len(moved.sources), profiles=len(moved.profiles))
 

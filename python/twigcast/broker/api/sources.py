@@ -1,4 +1,4 @@
-"""``/sources``: where messages come from."""
+"""``/sources``: the origins of messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import Admin, Anyone, ApiContext, PathName, Shared
-from twigcast.broker.api.models import SourceIn, SourceOut, SourcesOut
+from twigcast.broker.api.models.administration import SourceIn, SourceOut, SourcesOut
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Invalid, NotFound
 from twigcast.broker.model import Source
@@ -22,22 +22,25 @@ router = APIRouter(prefix="/sources", tags=["sources"], responses=problem_respon
 
 @router.get("")
 async def list_sources(principal: Anyone, shared: Shared) -> SourcesOut:
-    """List the registered sources. Publishers need none: a message may name any source."""
+    """Returns the registered sources. Publishers need none: a message may name any source."""
     results = await asyncio.to_thread(shared.broker.store.sources, principal.tenant_id)
     return SourcesOut(sources=[SourceOut.of(source) for source in results])
 
 
 @router.get("/{name}", responses=problem_responses(404))
 async def get_source(name: PathName, principal: Anyone, shared: Shared) -> SourceOut:
-    """Get a source."""
+    """Returns a source."""
     return SourceOut.of(await _find(shared, principal, name))
 
 
 @router.put("/{name}", responses=problem_responses(409, 422, 503, 507) | {201: {"model": SourceOut}})
 async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: Shared, response: Response) -> SourceOut:
-    """Register a source, or change one. With a kind other than `push` the broker polls it and publishes what is new."""
+    """Registers a source, or changes one.
+
+    With a kind other than `push` the broker polls it and publishes what is new.
+    """
     if shared.overlay is not None and body.kind != "push":
-        # What is polled is published here, under this name, without a key.
+        # Polled messages are published here, under this name, without a key.
         peer = f"token {principal.token.name}"
         shared.overlay.registering.catalogue.check(principal.tenant.name, {name}, None, peer)
     url = None if body.url is None else await shared.urls.check(body.url)
@@ -63,15 +66,15 @@ async def put_source(name: PathName, body: SourceIn, principal: Admin, shared: S
 
 
 def _check_dtd(text: str) -> None:
-    """See whether a DTD is one, as far as this can be seen here. Blocks.
+    """Checks that a text is a DTD, as far as this can be seen here. Blocks.
 
     Raises:
-        Invalid: It is none, or refers to something that lies elsewhere.
+        Invalid: It is none, or refers to external entities.
     """
     try:
         read_dtd(text.encode())
     except MissingExtra:
-        # It is kept as it is.
+        # An unchanged DTD was checked before.
         return
     except SchemaError as error:
         raise Invalid(f"dtd: {error}") from None
@@ -79,19 +82,19 @@ def _check_dtd(text: str) -> None:
 
 @router.post("/{name}/pause", responses=problem_responses(404, 503, 507))
 async def pause_source(name: PathName, principal: Admin, shared: Shared) -> SourceOut:
-    """Poll a source no more until it is resumed."""
+    """Stops polling a source until it is resumed."""
     return await _set_paused(shared, principal, name, paused=True)
 
 
 @router.post("/{name}/resume", responses=problem_responses(404, 503, 507))
 async def resume_source(name: PathName, principal: Admin, shared: Shared) -> SourceOut:
-    """Poll a source again."""
+    """Resumes polling a source."""
     return await _set_paused(shared, principal, name, paused=False)
 
 
 @router.delete("/{name}", status_code=204, responses=problem_responses(404, 503, 507))
 async def delete_source(name: PathName, principal: Admin, shared: Shared) -> None:
-    """Forget a source. Its messages stay."""
+    """Deletes a source. Its messages stay."""
     result = await _find(shared, principal, name)
     await shared.broker.change(lambda transaction: transaction.delete_source(result.id))
     shared.sources_changed()

@@ -1,8 +1,8 @@
 """``GET /deliveries/stream``: Server-Sent Events. The path of the highest throughput.
 
-A group of deliveries is one write to the connection, made of parts that all connections share. What comes while a
-stream waits for it is written as soon as it is handed over, without waking a task. Back-pressure is that of the
-connection: as long as its buffer is full, its queue is not asked for more.
+A group of deliveries is one write to the connection, made of parts that all connections share. Deliveries that come
+while a stream waits for them are written at once, without waking a task. Back-pressure is that of the
+connection: as long as its buffer is full, no more is read from its queue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twigcast.broker.api.openapi import SECURITY, problem_responses
 from twigcast.broker.errors import BrokerError, Invalid
 from twigcast.broker.model import QueuedDelivery
 from twigcast.broker.model import Scope as TokenScope
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.tracing import tracing
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_responses(401, 403, 404))
@@ -35,10 +35,10 @@ router = APIRouter(prefix="/deliveries", tags=["deliveries"], responses=problem_
 _log = logging.getLogger("twigcast.api")
 
 _WRITE_BYTES: Final = 512 << 10
-"""About as much is written at a time."""
+"""Approximate size of one write in bytes."""
 
 _AT_ONCE_MAX: Final = 16
-"""Deliveries that are written as soon as they come; with more, others have their turn in between."""
+"""Number of deliveries that are written at once; with more, others have their turn in between."""
 
 _BEGIN: Final = b"retry: 1000\n\n"
 _SIGN_OF_LIFE: Final = b":\n\n"
@@ -50,15 +50,13 @@ _HEADERS: Final = [
 
 AckMode = Annotated[
     Literal["explicit", "auto"],
-    Query(description="`auto`: a delivery counts as done as soon as it is handed to the connection."),
+    Query(description="`auto`: a delivery is acknowledged as soon as it is passed to the connection."),
 ]
 After = Annotated[
     str | None,
-    Query(max_length=41, description="Begin after this delivery, and leave open whether earlier ones are done."),
+    Query(max_length=41, description="Begins after this delivery, without acknowledging earlier ones."),
 ]
-Ticket = Annotated[
-    str | None, Query(max_length=100, description="In place of a token: see `POST /deliveries/tickets`.")
-]
+Ticket = Annotated[str | None, Query(max_length=100, description="Instead of a token: see `POST /deliveries/tickets`.")]
 
 
 @router.get(
@@ -84,14 +82,14 @@ async def stream(
     subscriber: QueryName,
     after: After = None,
     ack: AckMode = "explicit",
-    bodies: Annotated[bool, Query(description="Whether to give messages that were not rewritten.")] = True,
+    bodies: Annotated[bool, Query(description="Whether to include messages that were not rewritten.")] = True,
     ticket: Ticket = None,
 ) -> Response:
-    """Stream the deliveries of a subscriber as Server-Sent Events: what is pending, then what comes.
+    """Streams the deliveries of a subscriber as Server-Sent Events: pending ones, then new ones.
 
-    Each event has the id of the delivery as its `id`, the type `delivery`, and the delivery as JSON on one line. Done
-    are those that are acknowledged (`POST /deliveries/ack`), and all up to the `Last-Event-ID` of a client that comes
-    again.
+    Each event has the id of the delivery as its `id`, the type `delivery`, and the delivery as JSON on one line.
+    Processed deliveries are acknowledged by `POST /deliveries/ack`, or up to the `Last-Event-ID` of a client that
+    connects again.
     """
     principal = await admit(request, subscriber, ticket)
     queue = await queue_of(shared, principal, subscriber)
@@ -100,22 +98,22 @@ async def stream(
 
 
 async def admit(connection: HTTPConnection, subscriber: str, ticket: str | None) -> Principal:
-    """Who opens a stream, by token or by ticket.
+    """Returns the sender that opens a stream, by token or by ticket.
 
     Raises:
         Unauthorized: Neither is known.
         Forbidden: It may not subscribe.
     """
-    gate = context_of(connection).gate
+    authenticator = context_of(connection).authenticator
     if ticket is not None:
-        return gate.admit_ticket(ticket, subscriber)
-    principal = await gate.admit(connection.headers.get("authorization"))
+        return authenticator.admit_ticket(ticket, subscriber)
+    principal = await authenticator.admit(connection.headers.get("authorization"))
     principal.require(TokenScope.SUBSCRIBE)
     return principal
 
 
 async def begin(shared: ApiContext, queue_id: int, last: str | None, after: str | None) -> QueuePosition | None:
-    """Where a stream begins; what its client says it has is acknowledged."""
+    """Returns the position where a stream begins, and acknowledges what its client says it has."""
     try:
         if last:
             done = delivery_id(last)
@@ -127,7 +125,7 @@ async def begin(shared: ApiContext, queue_id: int, last: str | None, after: str 
 
 
 def in_writes(deliveries: list[QueuedDelivery]) -> Iterator[list[QueuedDelivery]]:
-    """Deliveries in groups that are written at a time."""
+    """Yields deliveries in groups that are written at a time."""
     first = size = 0
     for index, delivery in enumerate(deliveries):
         size += len(delivery.body)
@@ -139,7 +137,7 @@ def in_writes(deliveries: list[QueuedDelivery]) -> Iterator[list[QueuedDelivery]
 
 
 class EventStream(Response):
-    """A response that goes on as long as its client listens."""
+    """A response that goes on until its client or the broker ends it."""
 
     def __init__(
         self,
@@ -165,7 +163,7 @@ class EventStream(Response):
         self._connection: Connection
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the client or the broker ends it."""
+        """Sends until the client or the broker ends it."""
         with self._shared.streams.one_more(self._principal) as is_open:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send(_body(_BEGIN))
@@ -179,7 +177,7 @@ class EventStream(Response):
                 if error is not None:
                     if not isinstance(error, BrokerError):
                         raise error
-                    # Its client comes again, and finds what is pending.
+                    # Its client connects again, and finds what is pending.
                     _log.warning("a stream ended: %s", error)
                 await self._connection.send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
@@ -198,7 +196,7 @@ class EventStream(Response):
         connection = self._connection
         if connection.busy or len(group) > _AT_ONCE_MAX:
             return False
-        # What has to wait is not handed over before it is written: its client may go away first.
+        # A delivery that has to wait is handed over only when it is written: its client may go away first.
         events = self._shared.envelopes.events(group, bodies=self._bodies)
         connection.begin(_body(events), partial(self._handed_over, group))
         return connection.error is None
@@ -213,17 +211,17 @@ class EventStream(Response):
     async def _until_gone(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        # What waits would seem to be sent otherwise: a server lets it go on, and throws it away.
+        # Otherwise a waiting message would seem to be sent: the server ends the wait, and drops it.
         self._connection.close()
         self.stop()
 
     async def beat(self) -> None:
-        """Send a comment, unless a write is waiting already."""
+        """Sends a comment, unless a write is waiting already."""
         if not self._connection.busy:
             self._connection.begin(_body(_SIGN_OF_LIFE))
 
     def stop(self) -> None:
-        """End the stream."""
+        """Ends the stream."""
         if self._pump is not None:
             self._pump.cancel()
 

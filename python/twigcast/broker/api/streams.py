@@ -1,6 +1,6 @@
-"""All open streams: how many each tenant has, signs of life for those where nothing happens, and their end.
+"""All open streams: how many each tenant has, heartbeats for idle ones, and their end.
 
-A stream has no timer of its own: thousands of idle ones share one task, which looks around every few seconds.
+A stream has no timer of its own: thousands of idle ones share one task, which runs every few seconds.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 
 from twigcast.broker.api.access import Principal
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import BrokerError, TooMany
 from twigcast.broker.model import DeliveryId, QueuedDelivery
-from twigcast.broker.service import BrokerInterface
 
 HEARTBEAT_SECONDS: Final = 15.0
 _ACKNOWLEDGED_EVERY: Final = 0.25
-"""Seconds between the commits of automatic acknowledgements, for all streams together."""
+"""Time between the commits of automatic acknowledgements, for all streams together."""
 
 _log = logging.getLogger("twigcast.api")
 
 
 class OpenStream(Protocol):
-    """A stream that is open."""
+    """An open stream."""
 
     idle: bool
     """Whether nothing was sent since this was last set."""
 
     async def beat(self) -> None:
-        """Show that it is alive, if it is idle."""
+        """Sends a heartbeat, if it is idle."""
 
     def stop(self) -> None:
-        """End it."""
+        """Ends it."""
 
 
 class Streams:
-    """All open streams of a broker."""
+    """The open streams of a broker."""
 
     def __init__(self) -> None:
         self._open: dict[OpenStream, int] = {}
-        """With the token that opened it."""
+        """Streams with the token that opened them."""
         self._by_tenant: dict[int, int] = {}
         self.stopping = asyncio.Event()
         """Set when the broker stops."""
@@ -51,14 +51,14 @@ class Streams:
 
     @contextmanager
     def one_more(self, principal: Principal) -> Iterator[Callable[[OpenStream], None]]:
-        """Count a stream while it is open; the function given says which one it is.
+        """Counts a stream while it is open; the returned function registers it.
 
         Raises:
             TooMany: Its tenant has as many as it may.
         """
         tenant_id, most = principal.tenant_id, principal.limits.streams_max
         if self._by_tenant.get(tenant_id, 0) >= most:
-            raise TooMany(f"the limit is streams_max = {most:,} streams of this tenant that are open", 10)
+            raise TooMany(f"the limit is streams_max = {most:,} open streams of this tenant", 10)
         self._by_tenant[tenant_id] = self._by_tenant.get(tenant_id, 0) + 1
         opened: list[OpenStream] = []
 
@@ -78,49 +78,49 @@ class Streams:
                 del self._by_tenant[tenant_id]
 
     async def beat(self) -> None:
-        """Let idle streams show that they are alive, until cancelled."""
+        """Lets idle streams send heartbeats, until cancelled."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             idle = [stream for stream in self._open if stream.idle]
             for stream in self._open:
                 stream.idle = True
             if idle:
-                # A stream whose client does not read waits; it must not keep the others.
+                # A stream whose client does not read waits; it must not delay the others.
                 await asyncio.wait([asyncio.ensure_future(stream.beat()) for stream in idle], timeout=1.0)
 
     def end_without(self, tokens: Container[int]) -> None:
-        """End the streams that were opened with other tokens than these."""
+        """Ends the streams that were opened with other tokens than these."""
         for stream, token_id in list(self._open.items()):
             if token_id not in tokens:
                 stream.stop()
 
     def end_of(self, token_id: int) -> None:
-        """End the streams that a token has opened."""
+        """Ends the streams that a token has opened."""
         for stream, opener in list(self._open.items()):
             if opener == token_id:
                 stream.stop()
 
     def stop(self) -> None:
-        """End all streams, and each that is opened from now on."""
+        """Ends all streams, and each that is opened from now on."""
         self.stopping.set()
         for stream in list(self._open):
             stream.stop()
 
 
 class AutomaticAcks:
-    """Acknowledges what was handed to streams that want it so: for all streams together, a few times a second.
+    """The automatic acknowledgement of what streams have sent: for all streams together, a few times a second.
 
     While a queue flows, only its mark is moved, to before the latest message: one row. The deliveries of the latest
     message are acknowledged when nothing came after them for a while, since the same message may have more.
     """
 
-    def __init__(self, broker: BrokerInterface) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._moved: dict[int, list[DeliveryId]] = {}
         self._resting: dict[int, list[DeliveryId]] = {}
 
     def handed_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Note deliveries of a queue, in order."""
+        """Records deliveries of a queue that were sent, in order."""
         last = deliveries[-1].id.seq
         ids = self._moved.get(queue_id) or self._resting.pop(queue_id, None)
         if ids is None or ids[0].seq != last:
@@ -129,13 +129,13 @@ class AutomaticAcks:
         self._moved[queue_id] = ids
 
     async def run(self) -> None:
-        """Acknowledge, until cancelled."""
+        """Acknowledges, until cancelled."""
         while True:
             await asyncio.sleep(_ACKNOWLEDGED_EVERY)
             await self.flush()
 
     async def flush(self, *, everything: bool = False) -> None:
-        """Acknowledge what is due; with ``everything`` the latest deliveries too."""
+        """Acknowledges what is due; with ``everything`` the latest deliveries too."""
         moved, resting = self._moved, self._resting
         self._moved, self._resting = {}, moved
         if everything:

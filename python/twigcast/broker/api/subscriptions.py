@@ -1,4 +1,4 @@
-"""``/subscriptions``: standing queries, and where their results go."""
+"""``/subscriptions``: standing queries, and the destinations of their results."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from starlette.responses import Response
 
 from twigcast.broker.api.access import Principal
 from twigcast.broker.api.context import ApiContext, PathName, QueryName, Shared, Subscriber
-from twigcast.broker.api.models import (
-    DeliveryIn,
-    EnvelopesOut,
+from twigcast.broker.api.models.deliveries import EnvelopesOut
+from twigcast.broker.api.models.subscriptions import (
     ErrorOut,
     ErrorsOut,
     ReplacementIn,
@@ -27,7 +26,7 @@ from twigcast.broker.api.models import (
 )
 from twigcast.broker.api.openapi import problem_responses
 from twigcast.broker.errors import Conflict, Invalid, NotFound
-from twigcast.broker.model import DeliverySettings, NewSubscription, StoredSubscription, SubscriptionState
+from twigcast.broker.model import NewSubscription, StoredSubscription, SubscriptionState
 from twigcast.query_check import check
 
 router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=problem_responses(401, 403))
@@ -35,7 +34,7 @@ router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], responses=pr
 
 @router.post("", status_code=201, responses=problem_responses(404, 409, 422, 429, 503, 507))
 async def subscribe(body: SubscriptionIn, principal: Subscriber, shared: Shared, response: Response) -> SubscriptionOut:
-    """Subscribe. It counts from the next message on, or from where `from` says."""
+    """Adds a subscription. It counts from the next message on, or from where `from` says."""
     added = await add(shared, principal, body.key, body)
     response.headers["Location"] = f"/subscriptions/{quote(added.key, safe='')}"
     return SubscriptionOut.of(added, warnings=_warnings(added))
@@ -50,7 +49,7 @@ async def list_subscriptions(
     subscriber: QueryName | None = None,
     key: Annotated[QueryName | None, Query(description="Only the subscription of this key.")] = None,
 ) -> SubscriptionsOut:
-    """List subscriptions in order of their keys."""
+    """Returns subscriptions in order of their keys."""
     store = shared.broker.store
     if key is not None:
         one = await asyncio.to_thread(store.subscription, principal.tenant_id, key)
@@ -68,7 +67,7 @@ async def list_subscriptions(
 
 @router.get("/{key}", responses=problem_responses(404))
 async def get_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
-    """Get a subscription, with what its subscriber has pending."""
+    """Returns a subscription, with the number of pending deliveries of its subscriber."""
     result = await find(shared, principal, key)
     pending = await asyncio.to_thread(shared.broker.store.pending_count, result.queue_id)
     return SubscriptionOut.of(result, pending=pending)
@@ -78,14 +77,16 @@ async def get_subscription(key: PathName, principal: Subscriber, shared: Shared)
 async def put_subscription(
     key: PathName, body: ReplacementIn, principal: Subscriber, shared: Shared, response: Response
 ) -> SubscriptionOut:
-    """Give a subscription another query and delivery, from the next message on; or subscribe where there is none."""
+    """Replaces query and delivery of a subscription, from the next message on, or adds it."""
     existing = await asyncio.to_thread(shared.broker.store.subscription, principal.tenant_id, key)
     if existing is None:
         response.status_code = 201
         stored = await add(shared, principal, key, body)
     else:
         if body.from_ is not None:
-            raise Conflict("from: the subscription is there already; delete it first to have it begin in the past")
+            raise Conflict(
+                "from: the subscription exists already; delete it first to have it begin with a stored message"
+            )
         if body.subscriber not in (None, existing.subscriber):
             raise Conflict(f"subscriber: the subscription belongs to {existing.subscriber!r}; delete it first")
         stored = await replace(shared, existing, body)
@@ -96,15 +97,15 @@ async def put_subscription(
 async def patch_subscription(
     key: PathName, body: SubscriptionPatch, principal: Subscriber, shared: Shared
 ) -> SubscriptionOut:
-    """Change what is given, and leave the rest. A secret that is not given stays as it is."""
+    """Changes the fields in the body. A secret that is left out stays as it is."""
     existing = await find(shared, principal, key)
     supplied = body.model_fields_set - {"state"}
     if supplied:
         settings = existing.delivery
         if body.delivery is not None:
-            settings = await delivery_settings(shared, body.delivery)
+            settings = await body.delivery.checked(shared.urls)
             if "secret" not in body.delivery.model_fields_set and settings.kind == existing.delivery.kind:
-                settings = DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
+                settings = replace_fields(settings, secret=existing.delivery.secret)
         existing = await shared.broker.replace(
             existing,
             query=existing.query if body.query is None else body.query,
@@ -119,20 +120,20 @@ async def patch_subscription(
 
 @router.delete("/{key}", status_code=204, responses=problem_responses(404, 503, 507))
 async def delete_subscription(key: PathName, principal: Subscriber, shared: Shared) -> None:
-    """Delete a subscription, with what it has pending."""
+    """Deletes a subscription, with its pending deliveries."""
     await shared.broker.unsubscribe(await find(shared, principal, key))
 
 
 @router.post("/{key}/pause", responses=problem_responses(404, 503, 507))
 async def pause_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
-    """Pause a subscription: new messages do not count for it, what is pending waits."""
+    """Suspends matching and pushing for a subscription: pending deliveries wait, new messages do not count."""
     existing = await find(shared, principal, key)
     return SubscriptionOut.of(await shared.broker.set_state(existing, SubscriptionState.PAUSED))
 
 
 @router.post("/{key}/resume", responses=problem_responses(404, 503, 507))
 async def resume_subscription(key: PathName, principal: Subscriber, shared: Shared) -> SubscriptionOut:
-    """Let a subscription that was paused or suspended go on, with the next message."""
+    """Resumes a paused or suspended subscription, with the next message."""
     existing = await find(shared, principal, key)
     return SubscriptionOut.of(await shared.broker.set_state(existing, SubscriptionState.ACTIVE))
 
@@ -141,7 +142,7 @@ async def resume_subscription(key: PathName, principal: Subscriber, shared: Shar
 async def list_errors(
     key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
 ) -> ErrorsOut:
-    """List what went wrong for a subscription lately, newest first."""
+    """Returns the latest errors of a subscription, newest first."""
     result = await find(shared, principal, key)
     records = await asyncio.to_thread(shared.broker.store.errors, result.id, limit)
     return ErrorsOut(errors=[ErrorOut.of(record) for record in records])
@@ -155,17 +156,17 @@ async def list_errors(
 async def list_recent_deliveries(
     key: PathName, principal: Subscriber, shared: Shared, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:
-    """List the latest deliveries of a subscription, done or not, newest first. Nothing changes by that."""
+    """Returns the latest deliveries of a subscription, acknowledged or not, newest first. Nothing changes by that."""
     result = await find(shared, principal, key)
     deliveries = await asyncio.to_thread(shared.broker.store.recent_deliveries, result.id, limit)
     return Response(b'{"deliveries":%b}' % shared.envelopes.array(deliveries), media_type="application/json")
 
 
-# --- what other routes use too ----------------------------------------------------------------------------------------
+# --- shared with other routes -----------------------------------------------------------------------------------------
 
 
 async def find(shared: ApiContext, principal: Principal, key: str) -> StoredSubscription:
-    """A subscription of the one who asks.
+    """Returns a subscription of the sender.
 
     Raises:
         NotFound: There is none.
@@ -177,7 +178,7 @@ async def find(shared: ApiContext, principal: Principal, key: str) -> StoredSubs
 
 
 async def add(shared: ApiContext, principal: Principal, key: str, body: ReplacementIn) -> StoredSubscription:
-    """Add a subscription, or raise why not."""
+    """Adds a subscription, or raises the error that refuses it."""
     new = NewSubscription(
         tenant_id=principal.tenant_id,
         key=key,
@@ -185,7 +186,7 @@ async def add(shared: ApiContext, principal: Principal, key: str, body: Replacem
         namespaces=body.namespaces,
         dialect=body.dialect,
         subscriber=body.subscriber,
-        delivery=await delivery_settings(shared, body.delivery),
+        delivery=await body.delivery.checked(shared.urls),
         replay_from=await _replay_from(shared, principal, body.from_),
     )
     (outcome,) = await shared.broker.subscribe([new])
@@ -195,25 +196,14 @@ async def add(shared: ApiContext, principal: Principal, key: str, body: Replacem
 
 
 async def replace(shared: ApiContext, existing: StoredSubscription, body: ReplacementIn) -> StoredSubscription:
-    """Give a subscription what ``body`` says."""
+    """Replaces a subscription by the one of ``body``."""
     return await shared.broker.replace(
         existing,
         query=body.query,
         namespaces=body.namespaces,
         dialect=body.dialect,
-        delivery=await delivery_settings(shared, body.delivery),
+        delivery=await body.delivery.checked(shared.urls),
     )
-
-
-async def delivery_settings(shared: ApiContext, body: DeliveryIn) -> DeliverySettings:
-    """Where deliveries go, if they may go there.
-
-    Raises:
-        UrlRefused: They may not.
-    """
-    if body.url is None:
-        return body.settings
-    return replace_fields(body.settings, url=await shared.urls.check(body.url))
 
 
 async def _replay_from(shared: ApiContext, principal: Principal, start: Start | None) -> int | None:
@@ -234,7 +224,7 @@ async def _replay_from(shared: ApiContext, principal: Principal, start: Start | 
     since = start.time.timestamp()
     if not math.isfinite(since):
         raise Invalid("from: the time is out of range")
-    # Taken first: a message that comes in between is newer than both.
+    # Read first: a message that comes in between is newer than both.
     next_seq = await asyncio.to_thread(store.last_seq) + 1
     first = await asyncio.to_thread(store.first_seq_since, principal.tenant_id, since)
     return next_seq if first is None else first
@@ -242,6 +232,6 @@ async def _replay_from(shared: ApiContext, principal: Principal, start: Start | 
 
 def _warnings(subscription: StoredSubscription) -> tuple[str, ...]:
     if subscription.dialect == "xquery":
-        # There are none, and to look would mean to ask Saxon.
+        # There are none, and checking would mean to call Saxon.
         return ()
     return check(subscription.query, namespaces=subscription.namespaces, dialect=subscription.dialect).warnings

@@ -1,7 +1,7 @@
 """``/deliveries/ws``: deliveries over a WebSocket, acknowledged over it too.
 
-The broker sends each delivery as one text frame: the envelope, as streams and pulls have it. The client sends
-``{"ack": ["1234-56", ...]}`` or ``{"up_to": "1234-56"}``; what the broker cannot understand it answers with
+The broker sends each delivery as one text frame: the envelope, as in streams and pulls. The client sends
+``{"ack": ["1234-56", ...]}`` or ``{"up_to": "1234-56"}``; the broker answers frames that it cannot read with
 ``{"error": problem}``.
 """
 
@@ -21,7 +21,7 @@ from twigcast.broker.api.deliveries import acknowledge_through, queue_of
 from twigcast.broker.api.models.common import delivery_id
 from twigcast.broker.api.stream import admit, begin, in_writes
 from twigcast.broker.errors import BrokerError, Invalid
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 from twigcast.broker.tracing import tracing
 from twigcast.errors import TwigcastError
 
@@ -35,7 +35,7 @@ _FAILED: Final = 1011
 
 @router.websocket("/deliveries/ws")
 async def deliveries(websocket: WebSocket) -> None:
-    """Hand over deliveries until either side ends it."""
+    """Sends deliveries until either side ends it."""
     shared = context_of(websocket)
     parameters = websocket.query_params
     try:
@@ -56,7 +56,7 @@ async def deliveries(websocket: WebSocket) -> None:
 
 
 class _Socket:
-    """One connection: a task that sends, and one that reads."""
+    """A connection: a task that sends, and one that reads."""
 
     def __init__(
         self, shared: ApiContext, websocket: WebSocket, queue_id: int, position: QueuePosition | None, parameters: Any
@@ -72,7 +72,7 @@ class _Socket:
         self._code = 1000
 
     async def run(self) -> None:
-        """Work until either side ends it."""
+        """Runs until either side ends it."""
         self._sending = asyncio.create_task(self._send())
         reading = asyncio.create_task(self._read())
         try:
@@ -126,10 +126,10 @@ class _Socket:
             raise Invalid(str(error)) from None
 
     async def beat(self) -> None:
-        """Nothing: the protocol has pings of its own."""
+        """Does nothing: the protocol has pings of its own."""
 
     def stop(self) -> None:
-        """End it: the broker stops."""
+        """Ends it: the broker stops."""
         self._code = _GOING_AWAY
         if self._sending is not None:
             self._sending.cancel()

@@ -1,4 +1,4 @@
-"""``/websub``: the hub. What is asked of it comes from anyone; topics are addresses that nobody can guess."""
+"""``/websub``: the hub. Anyone may send it requests; topics are addresses that nobody can guess."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from twigcast.broker.api.atom import base_url
 from twigcast.broker.api.context import Shared
-from twigcast.broker.delivery.websub import WebSubHub
+from twigcast.broker.delivery.websub_hub import WebSubHub
 from twigcast.broker.errors import Invalid, NotFound, TooLarge, TooMany, UrlRefused
 from twigcast.broker.feed_addresses import HUB_PATH
 
@@ -58,7 +58,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def websub_router(hub: WebSubHub) -> APIRouter:
-    """The route of the hub."""
+    """Returns the route of the hub."""
     router = APIRouter(tags=["feeds"])
 
     @router.post(
@@ -69,7 +69,7 @@ def websub_router(hub: WebSubHub) -> APIRouter:
         openapi_extra=_DESCRIPTION,
     )
     async def ask_hub(request: Request, shared: Shared) -> Response:
-        """Subscribe to a feed, end a subscription, or say that a polled source has news (W3C WebSub)."""
+        """Subscribes to a feed, ends a subscription, or announces news of a polled source (W3C WebSub)."""
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
             return PlainTextResponse(f"the request must have the type {FORM}", 415)
         try:

@@ -5,8 +5,8 @@ token that was signed in with.
 
 - ``markup``, ``highlighting``, ``rejected``, ``query_trial``: pure functions from messages and queries to what is
   shown;
-- ``activity``: what the charts show;
-- ``sessions``, ``forms``, ``pages``, ``requests``: who is signed in, what they sent, what they get;
+- ``activity``: the data of the charts;
+- ``sessions``, ``forms``, ``pages``, ``requests``: sign-ins, requests and responses;
 - ``overview``, ``sources``, ``subscriptions``, ``workbench``, ``messages``, ``failures``, ``administration``,
   ``sign_in``: the pages, by subject; ``templates`` and ``static`` are theirs;
 - ``routes``: all of it as one router.

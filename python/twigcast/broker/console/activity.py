@@ -1,7 +1,7 @@
-"""What the broker did lately, second by second: what the charts of the first page show.
+"""The activity of the last minutes, second by second, for the charts of the first page.
 
-The hub counts; once a second its counters are read and the differences kept for some minutes. Reading is a dozen
-numbers, so this goes on whether somebody looks or not, and the charts are full when somebody does.
+Once a second the counters of the hub are read, and the differences are kept for some minutes. A reading is a dozen
+numbers, so it goes on whether a page is open or not, and the charts are complete from the first look on.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 SECONDS: Final = 1.0
-"""Between two readings."""
+"""Time between two readings."""
 
 KEPT: Final = 300
-"""Readings that are kept: five minutes."""
+"""Number of readings that are kept: five minutes."""
 
 
 class Tally(NamedTuple):
-    """Counters since the start of the broker, of one tenant or of all."""
+    """The counters since the start of the broker, of one tenant or of all."""
 
     accepted: int = 0
     rejected: int = 0
     deliveries: int = 0
-    """Made by matching."""
+    """Deliveries made by matching."""
     handed_out: int = 0
-    """Sent, streamed or pulled; ``-1`` where it is not known for one tenant."""
+    """Deliveries sent, streamed or pulled; ``-1`` for one tenant, for which it is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long messages took from their submission to the hand-over of their deliveries, as a histogram."""
+    """A histogram of the time from the submission of messages to the hand-over of their deliveries."""
 
     bounds: tuple[float, ...] = ()
     """Upper bounds of the classes in seconds; a last class has none."""
     counts: tuple[int, ...] = ()
 
     def since(self, earlier: Latency) -> Latency:
-        """What came after an earlier reading."""
+        """Returns the difference to an earlier reading."""
         if len(earlier.counts) != len(self.counts):
             return self
         counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
         return Latency(self.bounds, counts)
 
     def quantile(self, share: float) -> float | None:
-        """Seconds that a share of the messages stayed below, interpolated within a class; ``None`` without messages."""
+        """Returns the seconds that a share of the messages stayed below, interpolated; ``None`` without messages."""
         total = sum(self.counts)
         if total <= 0:
             return None
@@ -71,33 +71,33 @@ class CounterSnapshot(NamedTuple):
     queue: int = 0
     """Messages that wait to be stored."""
     streams: int = 0
-    """Streams that are open."""
+    """Open streams."""
     behind: int = 0
-    """Those that do not keep up and are fed from the store."""
+    """Streams that do not keep up and read from the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What happened in about one second."""
+    """The activity of about one second."""
 
     number: int
     """Grows by one."""
     at: float
     """Seconds since the epoch."""
     accepted: float
-    """A second, as the following."""
+    """Rate per second, as the following."""
     rejected: float
     deliveries: float
     handed_out: float | None
     p50_ms: float | None
     p99_ms: float | None
     queue: int | None
-    """``None``: not for this tenant to know."""
+    """``None`` if this tenant may not see it."""
     streams: int | None
     behind: int | None
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """As plain values, rounded."""
+        """Returns it as plain values, rounded."""
         return {
             name: round(value, 3) if isinstance(value, float) else value
             for name in self.__slots__
@@ -110,7 +110,7 @@ class Activity:
     """The readings of the last minutes.
 
     Args:
-        clock: Seconds; never goes back.
+        clock: Returns monotonic seconds.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -118,21 +118,21 @@ class Activity:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def add(self, reading: CounterSnapshot) -> None:
-        """Keep a reading."""
+        """Adds a reading."""
         self._readings.append((next(self._numbers), self.clock(), time.time(), reading))
 
     async def follow(self, read: Callable[[], CounterSnapshot]) -> None:
-        """Keep a reading each second, until cancelled."""
+        """Adds a reading each second, until cancelled."""
         while True:
             self.add(read())
             await asyncio.sleep(SECONDS)
 
     def samples(self, tenant_id: int | None, after: int = 0) -> list[Sample]:
-        """What happened, of one tenant or of all.
+        """Returns the activity of one tenant or of all.
 
         Args:
-            tenant_id: ``None``: of all.
-            after: Only samples with larger numbers.
+            tenant_id: ``None`` for all.
+            after: Only samples with larger numbers are returned.
         """
         readings = list(self._readings)
         return [

@@ -1,4 +1,4 @@
-"""Tokens and tenants, for administrators."""
+"""Pages of tokens and tenants, for administrators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import administration as api
-from twigcast.broker.api.models import TenantIn, TokenIn
+from twigcast.broker.api.models.administration import TenantIn, TokenIn
 from twigcast.broker.config import TenantLimits
 from twigcast.broker.console import pages
 from twigcast.broker.console.forms import FormFields, invalid
@@ -17,84 +17,84 @@ from twigcast.broker.model import Scope, Tenant
 from twigcast.errors import TwigcastError
 
 
-def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+def routes(admission: PageAdmission) -> list[Route]:
+    """Returns the routes of these pages."""
     admin = Scope.ADMIN
     return [
-        desk.route("/tokens", tokens, scope=admin),
-        desk.route("/tokens/add", add_token, change=True, scope=admin),
-        desk.route("/tokens/delete", delete_token, change=True, scope=admin),
-        desk.route("/tenants", tenants, scope=admin),
-        desk.route("/tenants/add", add_tenant, change=True, scope=admin),
-        desk.route("/tenants/limits", set_limits, change=True, scope=admin),
-        desk.route("/tenants/look", view_tenant, change=True, scope=admin),
+        admission.route("/tokens", tokens, scope=admin),
+        admission.route("/tokens/add", add_token, change=True, scope=admin),
+        admission.route("/tokens/delete", delete_token, change=True, scope=admin),
+        admission.route("/tenants", tenants, scope=admin),
+        admission.route("/tenants/add", add_tenant, change=True, scope=admin),
+        admission.route("/tenants/limits", set_limits, change=True, scope=admin),
+        admission.route("/tenants/look", view_tenant, change=True, scope=admin),
     ]
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
 
 
-async def tokens(visit: PageRequest) -> Response:
-    """The tokens of the tenant."""
-    return await _tokens_page(visit)
+async def tokens(request: PageRequest) -> Response:
+    """Shows the tokens of the tenant."""
+    return await _tokens_page(request)
 
 
-async def _tokens_page(visit: PageRequest, error: TwigcastError | None = None) -> Response:
-    result = await visit.read(visit.store.tokens, visit.tenant_id)
-    new, visit.session.new_token = visit.session.new_token, None
+async def _tokens_page(request: PageRequest, error: TwigcastError | None = None) -> Response:
+    result = await request.read(request.store.tokens, request.tenant_id)
+    new, request.session.new_token = request.session.new_token, None
     status = 200 if error is None else 422
-    own = visit.principal.token.id
-    return visit.page(
-        "tokens.html", status, tokens=result, new=new, own=own, scopes=list(Scope), form=visit.form, error=error
+    own = request.principal.token.id
+    return request.page(
+        "tokens.html", status, tokens=result, new=new, own=own, scopes=list(Scope), form=request.form, error=error
     )
 
 
-async def add_token(visit: PageRequest) -> Response:
-    """Make a token; the next page shows it, once."""
-    form = visit.form
+async def add_token(request: PageRequest) -> Response:
+    """Makes a token; the next page shows it, once."""
+    form = request.form
     try:
         chosen = [scope for scope in Scope if form.has(f"scope_{scope.value}")]
         if not chosen:
             raise Invalid("choose what the token permits")
         body = TokenIn.model_validate({"name": form.line("name"), "scopes": chosen})
-        created = await api.create_token(body, visit.principal, visit.context)
+        created = await api.create_token(body, request.principal, request.context)
     except ValidationError as error:
-        return await _tokens_page(visit, invalid(error))
+        return await _tokens_page(request, invalid(error))
     except TwigcastError as error:
-        return await _tokens_page(visit, error)
-    visit.session.new_token = created.token
-    return visit.go(pages.link("/tokens"))
+        return await _tokens_page(request, error)
+    request.session.new_token = created.token
+    return request.go(pages.link("/tokens"))
 
 
-async def delete_token(visit: PageRequest) -> Response:
-    """Delete a token."""
-    number = visit.form.number("id", 0)
-    existing = await visit.read(visit.store.tokens, visit.tenant_id)
+async def delete_token(request: PageRequest) -> Response:
+    """Deletes a token."""
+    number = request.form.number("id", 0)
+    existing = await request.read(request.store.tokens, request.tenant_id)
     if all(token.id != number for token in existing):
         raise NotFound("there is no such token any more")
-    if number == visit.principal.token.id:
+    if number == request.principal.token.id:
         raise Conflict("you are signed in with this token; sign in with another one to delete it")
-    await visit.context.broker.change(lambda transaction: transaction.delete_token(number))
-    visit.context.gate.forget_token(number)
-    visit.context.streams.end_of(number)
-    return visit.go(pages.link("/tokens"), "The token is deleted: it opens nothing any more.")
+    await request.context.broker.change(lambda transaction: transaction.delete_token(number))
+    request.context.authenticator.forget_token(number)
+    request.context.streams.end_of(number)
+    return request.go(pages.link("/tokens"), "The token is deleted: it opens nothing any more.")
 
 
 # Tenants --------------------------------------------------------------------------------------------------------------
 
 
-async def tenants(visit: PageRequest) -> Response:
-    """All tenants, for administrators of the broker."""
-    visit.principal.require_operator()
-    return await _tenants_page(visit, FormFields({}))
+async def tenants(request: PageRequest) -> Response:
+    """Shows all tenants, for administrators of the broker."""
+    request.principal.require_operator()
+    return await _tenants_page(request, FormFields({}))
 
 
-async def _tenants_page(visit: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
-    results = await visit.read(visit.store.tenants)
-    counts = {tenant.id: await visit.read(visit.store.subscription_count, tenant.id) for tenant in results}
-    defaults = {name: getattr(visit.context.settings, name) for name in TenantLimits.model_fields}
+async def _tenants_page(request: PageRequest, form: FormFields, error: TwigcastError | None = None) -> Response:
+    results = await request.read(request.store.tenants)
+    counts = {tenant.id: await request.read(request.store.subscription_count, tenant.id) for tenant in results}
+    defaults = {name: getattr(request.context.settings, name) for name in TenantLimits.model_fields}
     reported = {name: field.description for name, field in TenantLimits.model_fields.items()}
-    return visit.page(
+    return request.page(
         "tenants.html",
         200 if error is None else 422,
         tenants=results,
@@ -106,47 +106,47 @@ async def _tenants_page(visit: PageRequest, form: FormFields, error: TwigcastErr
     )
 
 
-async def add_tenant(visit: PageRequest) -> Response:
-    """Make a tenant."""
-    visit.principal.require_operator()
+async def add_tenant(request: PageRequest) -> Response:
+    """Makes a tenant."""
+    request.principal.require_operator()
     try:
-        body = TenantIn.model_validate({"name": visit.form.line("name")})
-        await api.create_tenant(body, visit.principal, visit.context)
+        body = TenantIn.model_validate({"name": request.form.line("name")})
+        await api.create_tenant(body, request.principal, request.context)
     except ValidationError as error:
-        return await _tenants_page(visit, visit.form, invalid(error))
+        return await _tenants_page(request, request.form, invalid(error))
     except TwigcastError as error:
-        return await _tenants_page(visit, visit.form, error)
-    return visit.go(pages.link("/tenants"), f"The tenant {body.name} is there. Look at it to make its first token.")
+        return await _tenants_page(request, request.form, error)
+    return request.go(pages.link("/tenants"), f"The tenant {body.name} is there. View it to make its first token.")
 
 
-async def set_limits(visit: PageRequest) -> Response:
-    """Give a tenant limits of its own; where none is given, the broker's hold."""
-    visit.principal.require_operator()
-    tenant = await _tenant(visit)
-    limits = {name: visit.form.number(name, 0) for name in TenantLimits.model_fields if visit.form.line(name)}
+async def set_limits(request: PageRequest) -> Response:
+    """Sets a tenant's own limits; for empty fields, the broker's hold."""
+    request.principal.require_operator()
+    tenant = await _tenant(request)
+    limits = {name: request.form.number(name, 0) for name in TenantLimits.model_fields if request.form.line(name)}
     try:
         TenantLimits.model_validate(limits)
     except ValidationError as error:
-        return await _tenants_page(visit, visit.form, invalid(error))
-    await visit.context.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, limits))
-    visit.context.gate.forget()
-    await visit.context.broker.tenants_changed()
-    return visit.go(pages.link("/tenants"), f"The limits of {tenant.name} are set.")
+        return await _tenants_page(request, request.form, invalid(error))
+    await request.context.broker.change(lambda transaction: transaction.set_tenant_limits(tenant.id, limits))
+    request.context.authenticator.forget()
+    await request.context.broker.tenants_changed()
+    return request.go(pages.link("/tenants"), f"The limits of {tenant.name} are set.")
 
 
-async def view_tenant(visit: PageRequest) -> Response:
-    """Look at another tenant, or at one's own again."""
-    if not visit.form.has("tenant"):
-        visit.session.tenant_id = None
-        return visit.go("/")
-    visit.principal.require_operator()
-    visit.session.tenant_id = (await _tenant(visit)).id
-    return visit.go("/")
+async def view_tenant(request: PageRequest) -> Response:
+    """Switches to another tenant, or back to one's own."""
+    if not request.form.has("tenant"):
+        request.session.tenant_id = None
+        return request.go("/")
+    request.principal.require_operator()
+    request.session.tenant_id = (await _tenant(request)).id
+    return request.go("/")
 
 
-async def _tenant(visit: PageRequest) -> Tenant:
-    number = visit.form.number("tenant", 0)
-    for tenant in await visit.read(visit.store.tenants):
+async def _tenant(request: PageRequest) -> Tenant:
+    number = request.form.number("tenant", 0)
+    for tenant in await request.read(request.store.tenants):
         if tenant.id == number:
             return tenant
     raise NotFound("there is no such tenant")

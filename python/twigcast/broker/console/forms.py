@@ -1,4 +1,4 @@
-"""Forms as the browser sends them, and what is read from them."""
+"""Forms as the browser sends them, and the values in them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _FIELDS_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FormFields:
-    """The fields of a form or of a query string; a field that is not there is empty."""
+    """The fields of a form or of a query string; a missing field counts as empty."""
 
     fields: Mapping[str, str]
 
     def text(self, name: str) -> str:
-        """A field as it was typed, with line ends as on this side."""
+        """Returns a field as it was typed, with line feeds as line ends."""
         return self.fields.get(name, "").replace("\r\n", "\n")
 
     def line(self, name: str) -> str:
-        """A field without white space around it."""
+        """Returns a field without white space around it."""
         return self.text(name).strip()
 
     def number(self, name: str, default: int, *, least: int = 0, most: int = 1 << 62) -> int:
-        """A whole number within bounds; the default where there is none.
+        """Returns a whole number within bounds; the default if the field is empty.
 
         Raises:
             Invalid: It is no number.
@@ -44,21 +44,21 @@ class FormFields:
         if not text:
             return default
         if not re.fullmatch(r"[0-9]{1,19}", text):
-            raise Invalid(f"{name} is to be a whole number, not {text[:40]!r}")
+            raise Invalid(f"{name} must be a whole number, not {text[:40]!r}")
         return min(max(int(text), least), most)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a field and it is not empty; so of boxes that are ticked."""
+        """Returns whether a field is not empty, such as a ticked box."""
         return bool(self.fields.get(name))
 
 
 def query_of(request: Request) -> FormFields:
-    """The query string of a request."""
+    """Returns the query string of a request."""
     return FormFields(_clean(dict(request.query_params)))
 
 
 async def form_of(request: Request) -> FormFields:
-    """The form that a request carries.
+    """Returns the form that a request carries.
 
     Raises:
         Invalid: It is no form.
@@ -86,7 +86,7 @@ def _clean(fields: dict[str, str]) -> dict[str, str]:
 
 
 def invalid(error: ValidationError) -> Invalid:
-    """The first mistake in a form, for people."""
+    """Returns the first mistake in a form, for people."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     return Invalid(f"{field}: {first['msg']}".lstrip(": "))
@@ -100,7 +100,7 @@ _DECLARATION: Final = re.compile(
 
 
 def namespaces_of(text: str) -> dict[str, str]:
-    """Namespaces as they are typed, one a line: ``prefix = uri``, or as in XML: ``xmlns:prefix="uri"``.
+    """Returns namespaces as they are typed, one a line: ``prefix = uri``, or as in XML: ``xmlns:prefix="uri"``.
 
     Raises:
         Invalid: A line is no declaration.
@@ -111,7 +111,7 @@ def namespaces_of(text: str) -> dict[str, str]:
             continue
         declared = _DECLARATION.fullmatch(line)
         if declared is None:
-            raise Invalid(f"line {number} of the namespaces is to be: prefix = namespace")
+            raise Invalid(f"line {number} of the namespaces must be: prefix = namespace")
         prefix = declared["xml_prefix"] or declared["prefix"] or ""
         if prefix in results:
             raise Invalid(f"line {number} of the namespaces declares {prefix or 'the default'!r} again")
@@ -120,5 +120,5 @@ def namespaces_of(text: str) -> dict[str, str]:
 
 
 def namespaces_as_text(namespaces: Mapping[str, str]) -> str:
-    """Namespaces as they are typed."""
+    """Returns namespaces as they are typed."""
     return "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in sorted(namespaces.items()))

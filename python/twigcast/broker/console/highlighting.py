@@ -1,8 +1,8 @@
 """A message laid out for reading, with the nodes that a query selects marked in it.
 
-Laid out means: where an element holds nothing but elements, each goes on a row of its own, indented, whatever white
+An element that holds nothing but elements has a row for each of them, indented, whatever white
 space the publisher put between them. An element with text is left exactly as it is. No other character is added,
-removed or changed, except that characters which cannot be seen (controls, marks that reverse the direction of text) are
+removed or changed, except that invisible characters (controls, marks that reverse the direction of text) are
 shown by their code, so that a message cannot look like another one.
 """
 
@@ -16,19 +16,19 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
 from twigcast.answers import Node
-from twigcast.broker.console.markup import MarkupToken, TokenPart, bits, pieces
+from twigcast.broker.console.markup import MarkupToken, TokenPart, parts, tokens
 
 ROWS_MAX: Final = 1_500
 """Rows of one message that are shown."""
 
 TEXT_CHARACTERS_MAX: Final = 300_000
-"""Characters of one message that are looked at."""
+"""Characters of one message that are laid out."""
 
 ROW_CHARACTERS_MAX: Final = 20_000
 """Characters of one row that are shown."""
 
 DEPTH_MAX: Final = 16
-"""Deepest indentation; what lies deeper is indented as much."""
+"""Deepest indentation; deeper elements are indented as much."""
 
 MARKED_MAX: Final = 500
 """Selected nodes that are marked."""
@@ -39,27 +39,27 @@ _UNSEEN: Final = re.compile(
 
 
 class HighlightSpan(NamedTuple):
-    """Characters that are shown in one way."""
+    """A range of characters that are shown in one way."""
 
     text: str
     kind: str
     """As in :class:`~twigcast.broker.console.markup.TokenPart`, or ``unseen``: ``text`` is the code of a character."""
     depth: int = 0
-    """How many of the selected nodes it lies in."""
+    """Number of the selected nodes around it."""
     first_of: int | None = None
     """The number of the selected node that starts with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutRow:
-    """One row of a message that is laid out."""
+    """A row of a message that is laid out."""
 
     depth: int
     line: int
-    """Of its first character in the message, from 1."""
+    """Line of its first character in the message, from 1."""
     spans: tuple[HighlightSpan, ...]
     cut: int = 0
-    """Characters at its end that are not shown."""
+    """Number of characters at its end that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +68,26 @@ class MessageLayout:
 
     rows: tuple[LayoutRow, ...]
     cut: int
-    """Characters after the last row that are not shown."""
+    """Number of characters after the last row that are not shown."""
     marked: int
-    """Nodes that are marked."""
+    """Number of marked nodes."""
     lines: int
-    """Lines of the message itself."""
+    """Number of lines of the message itself."""
 
 
 def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) -> MessageLayout:
-    """Lay out a message and mark nodes in it.
+    """Returns a message laid out, with nodes marked in it.
 
     Args:
         text: The message.
-        nodes: Selected nodes, with places in bytes of ``text`` as UTF-8.
-        rows_max: Rows that are shown.
+        nodes: Selected nodes, with positions in bytes of ``text`` as UTF-8.
+        rows_max: Number of rows that are shown.
     """
     marks = _Marks(text, nodes[:MARKED_MAX])
     line_starts = [0, *(result.end() for result in re.finditer("\r\n|\r|\n", text[:TEXT_CHARACTERS_MAX]))]
     rows: list[LayoutRow] = []
     end = 0
-    looked_at = list(takewhile(lambda piece: piece.start < TEXT_CHARACTERS_MAX, pieces(text)))
+    looked_at = list(takewhile(lambda token: token.start < TEXT_CHARACTERS_MAX, tokens(text)))
     for depth, group in islice(_rows(looked_at), rows_max):
         rows.append(_row(depth, bisect_right(line_starts, group[0].start), group, marks))
         end = group[-1].start + len(group[-1].text)
@@ -95,50 +95,50 @@ def lay_out(text: str, nodes: Sequence[Node] = (), *, rows_max: int = ROWS_MAX) 
     return MessageLayout(tuple(rows), cut, marks.count, len(line_starts))
 
 
-# Which pieces share a row -----------------------------------------------------------------------------------------
+# Tokens that share a row ----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _Element:
     start: int
-    """Its start tag, as an index of the pieces."""
+    """Index of its start tag."""
     mixed: bool = False
-    """It holds text, so that white space in it counts."""
+    """Whether it holds text, so that white space in it counts."""
     holds: bool = False
-    """It holds something else than text."""
+    """Whether it holds something else than text."""
 
 
 def _inline(outcome: list[MarkupToken]) -> dict[int, int]:
-    """The outermost elements that are left as they are: index of the start tag to index of the end tag."""
+    """Returns the outermost elements that are left as they are: index of the start tag to index of the end tag."""
     result: dict[int, int] = {}
     open_elements: list[_Element] = []
-    for index, piece in enumerate(outcome):
-        if piece.kind == "end" and open_elements:
+    for index, token in enumerate(outcome):
+        if token.kind == "end" and open_elements:
             element = open_elements.pop()
             if element.mixed or not element.holds:
                 result[element.start] = index
         elif open_elements:
             inside = open_elements[-1]
-            inside.mixed |= piece.kind == "cdata" or (piece.kind == "text" and not piece.text.isspace())
-            inside.holds |= piece.kind not in ("text", "cdata")
-        if piece.kind == "start":
-            open_elements.append(_Element(index, "xml:space" in piece.text and "preserve" in piece.text))
+            inside.mixed |= token.kind == "cdata" or (token.kind == "text" and not token.text.isspace())
+            inside.holds |= token.kind not in ("text", "cdata")
+        if token.kind == "start":
+            open_elements.append(_Element(index, "xml:space" in token.text and "preserve" in token.text))
     return result
 
 
 def _rows(results: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]:
-    """The pieces of each row, with its depth. White space between rows is left out."""
+    """Yields the tokens of each row, with its depth. White space between rows is left out."""
     inline = _inline(results)
     depth = 0
     index = 0
     while index < len(results):
-        piece = results[index]
+        token = results[index]
         last = inline.get(index, index)
-        if piece.kind == "end":
+        if token.kind == "end":
             depth = max(0, depth - 1)
-        if not (piece.kind == "text" and piece.text.isspace()):
+        if not (token.kind == "text" and token.text.isspace()):
             yield depth, results[index : last + 1]
-        if piece.kind == "start" and index not in inline:
+        if token.kind == "start" and index not in inline:
             depth += 1
         index = last + 1
 
@@ -148,16 +148,16 @@ def _rows(results: list[MarkupToken]) -> Iterator[tuple[int, list[MarkupToken]]]
 
 @dataclass(slots=True)
 class _Marks:
-    """Selected nodes as places in characters."""
+    """The selected nodes as positions in characters."""
 
     text: str
     nodes: Sequence[Node]
     bounds: list[int] = field(init=False)
-    """Where a node starts or ends, in characters, ascending."""
+    """Positions where nodes start or end, in characters, ascending."""
     depths: list[int] = field(init=False)
-    """How many nodes cover what follows each bound."""
+    """Number of nodes that cover what follows each bound."""
     starts: dict[int, int] = field(init=False)
-    """Start of a node to its number, from 1; where several start, the first of them."""
+    """Start of a node to its number, from 1; of several with one start, the first."""
 
     def __post_init__(self) -> None:
         offsets = _characters(self.text, {position for node in self.nodes for position in (node.start, node.end)})
@@ -177,24 +177,24 @@ class _Marks:
 
     @property
     def count(self) -> int:
-        """How many nodes are marked."""
+        """Number of marked nodes."""
         return len(self.nodes)
 
-    def cut(self, bit: TokenPart) -> Iterator[HighlightSpan]:
-        """A part of the message, cut where nodes start and end."""
-        at, end = bit.start, bit.start + len(bit.text)
+    def cut(self, part: TokenPart) -> Iterator[HighlightSpan]:
+        """Yields a part of the message, cut where nodes start and end."""
+        at, end = part.start, part.start + len(part.text)
         position = bisect_right(self.bounds, at)
         while at < end:
             until = min(end, self.bounds[position]) if position < len(self.bounds) else end
             depth = self.depths[position - 1] if position else 0
-            text = bit.text[at - bit.start : until - bit.start]
-            yield HighlightSpan(text, bit.kind, depth, self.starts.get(at))
+            text = part.text[at - part.start : until - part.start]
+            yield HighlightSpan(text, part.kind, depth, self.starts.get(at))
             at = until
             position += 1
 
 
 def _characters(text: str, offsets: Iterable[int]) -> dict[int, int]:
-    """Places in bytes of a text as UTF-8, as places in characters."""
+    """Returns positions in bytes of a text as UTF-8 as positions in characters."""
     if text.isascii():
         return {offset: min(offset, len(text)) for offset in offsets}
     data = text.encode("utf-8", "surrogatepass")
@@ -211,18 +211,18 @@ def _row(depth: int, line: int, group: list[MarkupToken], marks: _Marks) -> Layo
     spans: list[HighlightSpan] = []
     remaining = ROW_CHARACTERS_MAX
     cut = 0
-    for piece in group:
-        for bit in bits(piece):
-            shown = bit if len(bit.text) <= remaining else bit._replace(text=bit.text[: max(remaining, 0)])
+    for token in group:
+        for part in parts(token):
+            shown = part if len(part.text) <= remaining else part._replace(text=part.text[: max(remaining, 0)])
             remaining -= len(shown.text)
-            cut += len(bit.text) - len(shown.text)
+            cut += len(part.text) - len(shown.text)
             for span in marks.cut(shown):
                 spans.extend(visible(span))
     return LayoutRow(min(depth, DEPTH_MAX), line, tuple(spans), cut)
 
 
 def visible(span: HighlightSpan) -> Iterator[HighlightSpan]:
-    """A span with the characters that cannot be seen shown by their codes."""
+    """Yields a span with its invisible characters replaced by their codes."""
     at = 0
     first = span.first_of
     for result in _UNSEEN.finditer(span.text):

@@ -1,7 +1,7 @@
-"""XML as pieces with their places: what the highlighting of messages is made from.
+"""XML as tokens with their positions, from which messages are highlighted.
 
-The messages are well-formed, since the engine accepted them, so that a few regular expressions tell the pieces apart.
-Whatever does not fit them is shown as text: nothing is ever lost or altered here.
+The messages are well-formed, since the engine accepted them, so that a few regular expressions tell the tokens apart.
+Anything else is shown as text: nothing is ever lost or altered here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 Kind = Literal["start", "end", "empty", "text", "cdata", "comment", "pi", "doctype"]
 
-_PIECE: Final = re.compile(
+_TOKEN: Final = re.compile(
     r"(?P<comment><!--.*?-->)"
     r"|(?P<cdata><!\[CDATA\[.*?\]\]>)"
     r"|(?P<pi><\?.*?\?>)"
@@ -34,27 +34,27 @@ _IN_TAG: Final = re.compile(
 
 
 class MarkupToken(NamedTuple):
-    """A piece of a message: a tag, a run of text, a comment and so on."""
+    """A token of a message: a tag, a run of text, a comment and so on."""
 
     kind: Kind
     start: int
-    """Characters from 0."""
+    """Position in characters from 0."""
     text: str
 
 
 class TokenPart(NamedTuple):
-    """A part of a piece that is shown in one way."""
+    """A part of a token that is shown in one way."""
 
     kind: str
     """``punctuation``, ``name``, ``attribute``, ``value``, ``text``, ``entity``, ``cdata``, ``comment``, ..."""
     start: int
-    """Characters from 0."""
+    """Position in characters from 0."""
     text: str
 
 
-def pieces(text: str) -> Iterator[MarkupToken]:
-    """The pieces of a message, one after the other; together they are the message."""
-    for result in _PIECE.finditer(text):
+def tokens(text: str) -> Iterator[MarkupToken]:
+    """Yields the tokens of a message, which together are the message."""
+    for result in _TOKEN.finditer(text):
         kind = result.lastgroup
         if kind == "start" and result.group().endswith("/>"):
             kind = "empty"
@@ -64,31 +64,31 @@ def pieces(text: str) -> Iterator[MarkupToken]:
 _ENTITY: Final = re.compile(r"&[^;\s]*;")
 
 
-def bits(piece: MarkupToken) -> Iterator[TokenPart]:
-    """The parts of a piece; together they are the piece."""
-    if piece.kind in ("start", "end", "empty"):
-        yield from _tag_bits(piece)
-    elif piece.kind == "text":
-        yield from _text_bits(piece)
+def parts(token: MarkupToken) -> Iterator[TokenPart]:
+    """Yields the parts of a token, which together are the token."""
+    if token.kind in ("start", "end", "empty"):
+        yield from _tag_parts(token)
+    elif token.kind == "text":
+        yield from _text_parts(token)
     else:
-        yield TokenPart(piece.kind, piece.start, piece.text)
+        yield TokenPart(token.kind, token.start, token.text)
 
 
-def _tag_bits(piece: MarkupToken) -> Iterator[TokenPart]:
-    for result in _IN_TAG.finditer(piece.text):
+def _tag_parts(token: MarkupToken) -> Iterator[TokenPart]:
+    for result in _IN_TAG.finditer(token.text):
         for kind in ("open", "name", "attribute", "equals", "value", "rest"):
             part = result.group(kind)
             if part:
                 shown = kind if kind in ("name", "attribute", "value") else "punctuation"
-                yield TokenPart(shown, piece.start + result.start(kind), part)
+                yield TokenPart(shown, token.start + result.start(kind), part)
 
 
-def _text_bits(piece: MarkupToken) -> Iterator[TokenPart]:
+def _text_parts(token: MarkupToken) -> Iterator[TokenPart]:
     at = 0
-    for result in _ENTITY.finditer(piece.text):
+    for result in _ENTITY.finditer(token.text):
         if result.start() > at:
-            yield TokenPart("text", piece.start + at, piece.text[at : result.start()])
-        yield TokenPart("entity", piece.start + result.start(), result.group())
+            yield TokenPart("text", token.start + at, token.text[at : result.start()])
+        yield TokenPart("entity", token.start + result.start(), result.group())
         at = result.end()
-    if at < len(piece.text):
-        yield TokenPart("text", piece.start + at, piece.text[at:])
+    if at < len(token.text):
+        yield TokenPart("text", token.start + at, token.text[at:])

@@ -1,4 +1,4 @@
-"""The overlay: which brokers there are, how they are joined, what goes over the links, what went wrong."""
+"""The page of the overlay: its brokers, links, traffic and faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SOURCES_MAX: Final = 500
 """Sources of the catalogue that are listed."""
 
 DRAWN_MAX: Final = 40
-"""Brokers that are drawn; of more there is a table only."""
+"""Brokers that are drawn; more are only listed in a table."""
 
 _WIDTH, _HEIGHT, _MARGIN = 640.0, 320.0, 60.0
 
@@ -58,18 +58,18 @@ class SourceRow:
     root: str
 
 
-def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of this page."""
-    return [desk.route("/overlay", overview, scope=Scope.ADMIN)]
+def routes(admission: PageAdmission) -> list[Route]:
+    """Returns the routes of this page."""
+    return [admission.route("/overlay", overview, scope=Scope.ADMIN)]
 
 
-async def overview(visit: PageRequest) -> Response:
-    """The overlay as this broker sees it."""
-    visit.principal.require_operator()
-    overlay = overlay_of(visit.context)
+async def overview(request: PageRequest) -> Response:
+    """Shows the overlay as this broker sees it."""
+    request.principal.require_operator()
+    overlay = overlay_of(request.context)
     result = OverlayOut.of(await overlay.report())
     dots, lines = drawing(result)
-    return visit.page(
+    return request.page(
         "overlay.html",
         overlay=result,
         dots=dots,
@@ -90,19 +90,19 @@ def _sources(overlay: Overlay) -> list[SourceRow]:
     return rows
 
 
-async def route_of(visit: PageRequest, message: StoredMessage) -> RouteOut | None:
-    """The way of a message through the overlay; ``None``: there is no overlay."""
-    if visit.context.overlay is None:
+async def route_of(request: PageRequest, message: StoredMessage) -> RouteOut | None:
+    """Returns the route of a message through the overlay; ``None`` without an overlay."""
+    if request.context.overlay is None:
         return None
     try:
-        return RouteOut.of(await visit.context.overlay.route_of(message))
+        return RouteOut.of(await request.context.overlay.route_of(message))
     except StoreUnavailable:
-        # The page says so by itself, for the message.
+        # The page reports a missing message by itself.
         return None
 
 
 def drawing(overlay: OverlayOut) -> tuple[list[DiagramNode], list[DiagramEdge]]:
-    """Brokers on an ellipse, this one on its left, and the links between them."""
+    """Returns brokers on an ellipse, this one on its left, and the links between them."""
     if len(overlay.brokers) > DRAWN_MAX:
         return [], []
     brokers = sorted(overlay.brokers, key=lambda broker: (broker.identity != overlay.identity, broker.name))

@@ -1,4 +1,4 @@
-"""The first page: what goes on, and what needs attention."""
+"""The first page: the current activity, and alerts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from twigcast.broker.console import pages
 from twigcast.broker.console.commands import first_message
 from twigcast.broker.console.requests import PageAdmission, PageRequest
 from twigcast.broker.model import Source, SubscriptionState
-from twigcast.broker.store.interface import Statistics, Store
+from twigcast.broker.store.records import Statistics
+from twigcast.broker.store.store import Store
 
 LATEST: Final = 8
 """Messages that are shown."""
@@ -21,59 +22,62 @@ LATEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something that needs attention."""
+    """A condition that needs attention."""
 
     text: str
     address: str
     action: str
 
 
-def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of this page."""
-    return [desk.route("/", overview), desk.route("/live", live)]
+def routes(admission: PageAdmission) -> list[Route]:
+    """Returns the routes of this page."""
+    return [admission.route("/", overview), admission.route("/live", live)]
 
 
-async def overview(visit: PageRequest) -> Response:
-    """What goes on."""
-    statistics = await visit.read(visit.store.statistics, visit.tenant_id)
-    latest = await visit.read(visit.store.message_summaries, visit.tenant_id, limit=LATEST)
-    warnings = await visit.read(_warnings, visit.store, visit.tenant_id, statistics)
-    samples = visit.console.activity.samples(_scope(visit))
-    return visit.page(
+async def overview(request: PageRequest) -> Response:
+    """Shows the current activity."""
+    statistics = await request.read(request.store.statistics, request.tenant_id)
+    latest = await request.read(request.store.message_summaries, request.tenant_id, limit=LATEST)
+    warnings = await request.read(_warnings, request.store, request.tenant_id, statistics)
+    samples = request.console.activity.samples(_scope(request))
+    return request.page(
         "overview.html",
         statistics=statistics,
         messages=latest,
         warnings=warnings,
         samples=orjson.dumps([sample.as_dict() for sample in samples]).decode(),
-        for_all=_scope(visit) is None,
-        command=first_message(visit.request) if not latest else None,
+        for_all=_scope(request) is None,
+        command=first_message(request.http) if not latest else None,
         newest=latest[0].seq if latest else 0,
     )
 
 
-async def live(visit: PageRequest) -> Response:
-    """What is new since the page was loaded: samples for the charts, rows of messages, totals."""
-    samples = visit.console.activity.samples(_scope(visit), visit.form.number("sample", 0))
-    after = visit.form.number("message", 0)
-    # From the end: of many new messages the oldest are not worth showing.
-    latest = await visit.read(visit.store.message_summaries, visit.tenant_id, after=after, limit=LATEST)
+async def live(request: PageRequest) -> Response:
+    """Sends what is new since the page was loaded: samples for the charts, rows of messages, totals."""
+    samples = request.console.activity.samples(_scope(request), request.form.number("sample", 0))
+    after = request.form.number("message", 0)
+    # From the end: of many new messages the oldest need not be shown.
+    latest = await request.read(request.store.message_summaries, request.tenant_id, after=after, limit=LATEST)
     answer: dict[str, Any] = {"samples": [sample.as_dict() for sample in samples]}
     if latest:
-        answer |= {"newest": latest[0].seq, "rows": visit.fragment("message_rows.html", messages=latest, new=True)}
-    if visit.form.has("totals"):
-        statistics = await visit.read(visit.store.statistics, visit.tenant_id)
+        answer |= {
+            "newest": latest[0].seq,
+            "rows": request.fragment("message_rows.html", messages=latest, new=True),
+        }
+    if request.form.has("totals"):
+        statistics = await request.read(request.store.statistics, request.tenant_id)
         answer["totals"] = {name: pages.number(getattr(statistics, name)) for name in Statistics.__slots__}
         answer["totals"]["bytes"] = pages.size(statistics.bytes)
     return Response(orjson.dumps(answer), headers=pages.HEADERS, media_type="application/json")
 
 
-def _scope(visit: PageRequest) -> int | None:
-    """Whose activity is shown: that of all tenants only to an administrator of the broker, at home."""
-    return None if visit.is_operator and not visit.is_away else visit.tenant_id
+def _scope(request: PageRequest) -> int | None:
+    """Returns whose activity is shown: that of all tenants only to an administrator of the broker, at home."""
+    return None if request.is_operator and not request.is_away else request.tenant_id
 
 
 def _warnings(store: Store, tenant_id: int, statistics: Statistics) -> list[Alert]:
-    """What needs attention. Blocks."""
+    """Returns the alerts. Blocks."""
     results = []
     suspended = store.subscription_count(tenant_id, SubscriptionState.SUSPENDED)
     if suspended:

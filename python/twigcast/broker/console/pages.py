@@ -1,4 +1,4 @@
-"""From templates to responses: rendering, how values are written, and the headers that every page has."""
+"""Responses from templates: rendering, formats of values, and the headers of every page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from twigcast.broker.console.highlighting import HighlightSpan, visible
+from twigcast.broker.delivery.channels import DELIVERY_KINDS
 from twigcast.broker.options import refused_dialect
 from twigcast.errors import InternalError
 
 BASE: Final = "/console"
-"""Where the pages are, but for the first one."""
+"""Path of all pages but the first one."""
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -33,14 +34,14 @@ HEADERS: Final = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # With no-referrer, browsers would hide where forms come from.
+    # With no-referrer, browsers would hide the origin of forms.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
     "Cache-Control": "no-store",
 }
-"""Of every page."""
+"""Headers of every page."""
 
 _DOWNLOAD_HEADERS: Final = {**HEADERS, "Content-Security-Policy": "default-src 'none'; sandbox"}
 
@@ -49,11 +50,11 @@ _TICKED: Final = re.compile("`([^`]+)`")
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
-# How values are written -----------------------------------------------------------------------------------------------
+# Formats of values ----------------------------------------------------------------------------------------------------
 
 
 def number(value: float) -> str:
-    """A number with thousands separated; of small ones that are not whole, one decimal."""
+    """Returns a number with thousands separated; a small fraction with one decimal."""
     if 0 < value < 0.1:
         return "< 0.1"
     whole = round(value)
@@ -61,7 +62,7 @@ def number(value: float) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """Returns a number of bytes for people."""
     value, unit = float(count), 0
     while value >= 1_000 and unit < len(_UNITS) - 1:
         value, unit = value / 1_000, unit + 1
@@ -69,17 +70,17 @@ def size(count: int) -> str:
 
 
 def moment(seconds: float) -> str:
-    """A time for machines."""
+    """Returns a time for machines."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def exact(seconds: float) -> str:
-    """A time for people, to the second."""
+    """Returns a time for people, to the second."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def ago(seconds: float, now: float | None = None) -> str:
-    """How long ago, or in how long, a time is."""
+    """Returns how long ago, or in how long, a time is."""
     passed = (time.time() if now is None else now) - seconds
     reported = duration(abs(passed))
     if abs(passed) < 1:
@@ -88,7 +89,7 @@ def ago(seconds: float, now: float | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time in its largest unit."""
+    """Returns a span of time in its largest unit."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -96,12 +97,12 @@ def duration(seconds: float) -> str:
 
 
 def plural(count: int, singular: str, plural_form: str | None = None) -> str:
-    """A count with its noun."""
+    """Returns a count with its noun."""
     return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"
 
 
 def seen(value: object) -> Markup:
-    """Text of somebody else: characters that cannot be seen are shown by their codes."""
+    """Returns text by others, with invisible characters replaced by their codes."""
     parts = [
         Markup('<span class="x-unseen">{}</span>').format(span.text) if span.kind == "unseen" else span.text
         for span in visible(HighlightSpan(str(value), "text"))
@@ -110,7 +111,7 @@ def seen(value: object) -> Markup:
 
 
 def ticked(value: object) -> Markup:
-    """A sentence in which names stand between back-ticks."""
+    """Returns a sentence whose names between back-ticks are marked as code."""
     parts = [
         Markup("<code>{}</code>").format(seen(part)) if index % 2 else seen(part)
         for index, part in enumerate(_TICKED.split(str(value)))
@@ -119,12 +120,12 @@ def ticked(value: object) -> Markup:
 
 
 def safe_json(text: str) -> Markup:
-    """JSON inside of a script element: nothing in it can end the element."""
+    """Returns JSON for a script element: nothing in it can end the element."""
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
 
 
 def link(path: str, /, **query: object) -> str:
-    """The address of a page. Values of ``None`` are left out."""
+    """Returns the address of a page. Values of ``None`` are left out."""
     supplied = {name: str(value) for name, value in query.items() if value is not None}
     address = BASE + path if path != "/" else "/"
     return f"{address}?{urlencode(supplied, quote_via=quote)}" if supplied else address
@@ -135,7 +136,7 @@ def link(path: str, /, **query: object) -> str:
 
 @cache
 def static_file(name: str) -> tuple[bytes, str, str] | None:
-    """A static file: its content, its type, and a mark of its content; ``None`` where there is none."""
+    """Returns a static file: its content, its type, and a digest; ``None`` if there is none."""
     if name not in _static_names():
         return None
     content = (files(__package__) / "static" / name).read_bytes()
@@ -151,7 +152,7 @@ def _static_names() -> frozenset[str]:
 
 
 def static_link(name: str) -> str:
-    """The address of a static file, which changes with its content."""
+    """Returns the address of a static file, which changes with its content."""
     result = static_file(name)
     if result is None:
         raise InternalError(f"the console has no file {name!r}")
@@ -181,27 +182,29 @@ def _environment() -> jinja2.Environment:
         ticked=ticked,
         safe_json=safe_json,
     )
-    environment.globals.update(link=link, static=static_link, plural=plural, refused_dialect=refused_dialect)
+    environment.globals.update(
+        link=link, static=static_link, plural=plural, refused_dialect=refused_dialect, delivery_kinds=DELIVERY_KINDS
+    )
     return environment
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """A template as HTML, with everything in ``values`` escaped."""
+    """Returns a template as HTML, with everything in ``values`` escaped."""
     return _environment().get_template(template).render(values)
 
 
 def html(content: str, status: int = 200) -> Response:
-    """A page as a response."""
+    """Returns a page as a response."""
     return Response(content, status, HEADERS, "text/html; charset=utf-8")
 
 
 def redirect(address: str) -> Response:
-    """Send the browser to a page."""
+    """Redirects the browser to a page."""
     return Response(b"", 303, {**HEADERS, "Location": address})
 
 
 def download(content: bytes, name: str) -> Response:
-    """A file to be saved, whatever is in it."""
+    """Returns a file to be saved, whatever its content."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)[:100]
     headers = {**_DOWNLOAD_HEADERS, "Content-Disposition": f'attachment; filename="{plain or "message"}"'}
     return Response(content, 200, headers, "application/octet-stream")

@@ -1,4 +1,4 @@
-"""Pages of long lists: the place where one begins or ends is all that the next one needs to know, either way."""
+"""Pages of long lists: the first or last entry of a page determines the next page in either direction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """What a page shows."""
+    """A page of a list."""
 
     items: list[T]
     is_first: bool
@@ -24,13 +24,13 @@ class Page(Generic[T]):
 async def turn(
     size: int, past: P | None, back: P | None, read: Callable[[P | None, P | None, int], Awaitable[list[T]]]
 ) -> Page[T]:
-    """The page that begins past a place, or that ends right before one; without either, the first.
+    """Returns the page after one entry, or the one before another; without either, the first.
 
     Args:
         size: Entries of a page.
-        past: Where the page before ends.
-        back: Where the page after begins.
-        read: Reads so many entries past the first place, in order, or back from the second one, the other way round.
+        past: Last entry of the page before.
+        back: First entry of the page after.
+        read: Reads so many entries after the first position, in order, or before the second one, in reverse order.
     """
     if back is not None:
         results = await read(None, back, size + 1)
@@ -43,5 +43,5 @@ async def turn(
 
 
 def positions(form: FormFields) -> tuple[int | None, int | None]:
-    """The places that a form names in a list whose newest entry comes first: before one, or after one."""
+    """Returns the positions in a form for a list whose newest entry comes first: before one entry, or after one."""
     return form.number("before", 0) or None, form.number("after", 0) or None

@@ -1,4 +1,4 @@
-"""What a query does with messages: checked, matched, marked, rewritten, explained.
+"""Trials of a query on messages: checked, matched, marked, rewritten, explained.
 
 Nothing here touches the broker's own engine: a query is tried in an engine of its own, under the broker's limits.
 """
@@ -31,13 +31,13 @@ from twigcast.registration import Dialect
 from twigcast.subscriptions import SubscriptionSet
 
 SECONDS_MAX: Final = 2.0
-"""How long one query is tried on messages at a time."""
+"""Time that one query is tried on messages."""
 
 BYTES_MAX: Final = 16 << 20
-"""Bytes of messages that one query is tried on at a time."""
+"""Bytes of messages that one query is tried on."""
 
 VISITS_MAX: Final = 2_000_000
-"""Nodes that a query may look at in one message here, where somebody waits."""
+"""Nodes that a query may visit in one message here, where a person waits."""
 
 ROUTES: Final = {
     "automaton": "the shared automaton",
@@ -48,12 +48,12 @@ ROUTES: Final = {
     "always": "the XPath engine, on every message",
     "xquery": "Saxon, in a process of its own",
 }
-"""What the names of routes mean."""
+"""Texts for the names of routes."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryInput:
-    """A query with all that it is read with."""
+    """A query with its namespaces and dialect."""
 
     query: str
     namespaces: Mapping[str, str]
@@ -65,33 +65,35 @@ class QueryInput:
 
 @dataclass(frozen=True, slots=True)
 class QueryCheckView:
-    """Whether a text is a query."""
+    """The check of a text as a query."""
 
     report: QueryReport | None
     error: QueryError | None = None
 
     @property
     def route(self) -> str:
-        """How it runs, for people."""
+        """The route of the query, for people."""
         return ROUTES.get(self.report.route, self.report.route) if self.report else ""
 
     @property
     def caret(self) -> str:
-        """The line of the query with the place of the error, and a mark below it."""
+        """The line of the query with the error, and a mark below its position."""
         return caret(self.error.text, self.error.column) if self.error else ""
 
 
-def check_query(asked: QueryInput, limits: Limits) -> QueryCheckView:
-    """Read a query and say how it would run, or what is wrong with it."""
+def check_query(query_input: QueryInput, limits: Limits) -> QueryCheckView:
+    """Reads a query, and returns how it would run, or what is wrong with it."""
     most = limits.query_bytes_max
-    if len(asked.query.encode()) > most:
-        return QueryCheckView(None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", asked.query))
+    if len(query_input.query.encode()) > most:
+        return QueryCheckView(
+            None, QueryLimitExceeded("query_bytes_max", most, "the query is too long", query_input.query)
+        )
     try:
-        return QueryCheckView(check(asked.query, namespaces=asked.namespaces, dialect=asked.dialect))
+        return QueryCheckView(check(query_input.query, namespaces=query_input.namespaces, dialect=query_input.dialect))
     except QueryError as error:
         return QueryCheckView(None, error)
     except MissingExtra as error:
-        return QueryCheckView(None, UnsupportedQuery(asked.query, 1, str(error)))
+        return QueryCheckView(None, UnsupportedQuery(query_input.query, 1, str(error)))
 
 
 # Trying on many messages ----------------------------------------------------------------------------------------------
@@ -101,36 +103,36 @@ Answer = Literal["yes", "no", "odd"]
 
 @dataclass(frozen=True, slots=True)
 class MessageTrial:
-    """What a query says of one message."""
+    """The result of a query on one message."""
 
     message: StoredMessage
     answer: Answer
-    """``odd``: it could not be decided."""
+    """``odd`` if it is undecided."""
     reason: str | None = None
-    """Why not."""
+    """Why it is undecided."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTrial:
-    """What a query says of several messages."""
+    """The results of a query on several messages."""
 
     tried: Sequence[MessageTrial]
     left: int = 0
-    """Messages that time or size did not allow to try."""
+    """Number of messages that were not tried for lack of time or because of their size."""
 
     @property
     def matching(self) -> int:
-        """How many match."""
+        """Number of messages that match."""
         return sum(1 for one in self.tried if one.answer == "yes")
 
 
-def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
-    """Try a query on messages, in their order, as long as that does not take too long.
+def try_on(query_input: QueryInput, messages: Sequence[StoredMessage], limits: Limits) -> QueryTrial:
+    """Tries a query on messages, in their order, within bounds of time and size.
 
     Raises:
         QueryError: It is no query.
     """
-    engine = _engine(asked, limits)
+    engine = _engine(query_input, limits)
     until = time.monotonic() + SECONDS_MAX
     remaining = BYTES_MAX
     tried: list[MessageTrial] = []
@@ -142,11 +144,14 @@ def try_on(asked: QueryInput, messages: Sequence[StoredMessage], limits: Limits)
     return QueryTrial(tried, len(messages) - len(tried))
 
 
-def _engine(asked: QueryInput, limits: Limits) -> SubscriptionSet:
+def _engine(query_input: QueryInput, limits: Limits) -> SubscriptionSet:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", QueryWarning)
         return SubscriptionSet(
-            [("q", asked.query)], namespaces=asked.namespaces, dialect=asked.dialect, limits=_bounded(limits)
+            [("q", query_input.query)],
+            namespaces=query_input.namespaces,
+            dialect=query_input.dialect,
+            limits=_bounded(limits),
         )
 
 
@@ -169,7 +174,7 @@ def _try(engine: SubscriptionSet, message: StoredMessage) -> MessageTrial:
 
 
 class ExplanationLine(NamedTuple):
-    """One line of an explanation."""
+    """A line of an explanation."""
 
     depth: int
     kind: Literal["holds", "fails", "told"]
@@ -179,31 +184,33 @@ class ExplanationLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageReport:
-    """What a query does with one message."""
+    """The result of a query on one message, in full."""
 
     matches: bool
     text: str
-    """The message as UTF-8; the places of nodes refer to it."""
+    """The message as UTF-8; the positions of nodes refer to it."""
     nodes: Sequence[Node]
     result: bytes | None
-    """What the subscriber would get, where the query rewrites."""
+    """The payload, if the query rewrites."""
     lines: Sequence[ExplanationLine]
-    """Why it matches or not."""
+    """The lines of the explanation."""
     trouble: str | None = None
-    """Why some of this is missing."""
+    """Why a part is missing."""
 
 
-def account(asked: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
-    """All that there is to tell of a query and one message.
+def account(query_input: QueryInput, xml: bytes, limits: Limits) -> MessageReport:
+    """Returns everything about a query and one message.
 
     Raises:
         QueryError: It is no query.
         RejectedMessage: The message cannot be processed.
     """
-    engine = _engine(asked, limits)
+    engine = _engine(query_input, limits)
     bounded = _bounded(limits)
     try:
-        outcome = explain(asked.query, xml, namespaces=asked.namespaces, dialect=asked.dialect, limits=bounded)
+        outcome = explain(
+            query_input.query, xml, namespaces=query_input.namespaces, dialect=query_input.dialect, limits=bounded
+        )
         nodes = engine.nodes(xml, "q")
         result = _result(engine, xml) if outcome.matches else None
     except UndecidedSubscription as error:
@@ -222,7 +229,7 @@ def _result(engine: SubscriptionSet, xml: bytes) -> bytes | None:
 
 
 def as_text(xml: bytes) -> str:
-    """A stored message, which is UTF-8, as text."""
+    """Returns a stored message, which is UTF-8, as text."""
     return xml.decode("utf-8", "replace")
 
 
@@ -230,7 +237,7 @@ _SIGNS: Final[Mapping[str, Literal["holds", "fails"]]] = {"+ ": "holds", "- ": "
 
 
 def _explanation_lines(rendered: Iterable[str]) -> list[ExplanationLine]:
-    """The lines of an explanation, taken apart."""
+    """Returns the lines of an explanation."""
     result = []
     for line in rendered:
         text = line.lstrip(" ")

@@ -11,16 +11,16 @@ from twigcast.broker.console.highlighting import HighlightSpan, visible
 from twigcast.reading.conversion import charset
 
 AROUND: Final = 12
-"""Lines shown before and after the place."""
+"""Lines shown before and after the place of the error."""
 
 HEAD_LINES: Final = 40
-"""Lines shown where there is no place."""
+"""Lines shown if there is no place."""
 
 LINE_CHARACTERS_MAX: Final = 400
 """Characters of one line that are shown."""
 
 HEX_BYTES: Final = 512
-"""Bytes shown of what is no text."""
+"""Bytes shown of a body that is no text."""
 
 _LINE_END: Final = re.compile("\r\n|\r|\n")
 _DECLARED: Final = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
@@ -28,20 +28,20 @@ _DECLARED: Final = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za
 
 @dataclass(frozen=True, slots=True)
 class ExcerptLine:
-    """One line of the body."""
+    """A line of the body."""
 
     number: int
     spans: tuple[HighlightSpan, ...]
     """The span at the place of the error, if it lies in this line, has the kind ``error``."""
     is_fault: bool = False
     cut_before: bool = False
-    """Characters at its start are not shown."""
+    """Whether characters at its start are not shown."""
     cut_after: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class HexRow:
-    """Sixteen bytes."""
+    """A row of sixteen bytes."""
 
     offset: str
     codes: str
@@ -50,24 +50,24 @@ class HexRow:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is shown of a body."""
+    """A part of a body."""
 
     lines: tuple[ExcerptLine, ...] = ()
     bytes: tuple[HexRow, ...] = ()
-    """In place of lines, where the body is no text."""
+    """Shown instead of lines if the body is no text."""
     encoding: str = "UTF-8"
-    """How the body was read."""
+    """The encoding with which the body was read."""
     lines_before: int = 0
     lines_after: int = 0
 
 
 def excerpt(body: bytes, line: int | None = None, column: int | None = None) -> Excerpt:
-    """The part of a body around a place, or its start.
+    """Returns the part of a body around a place, or its start.
 
     Args:
-        body: As it was sent.
-        line: Of the place, from 1.
-        column: Of the place, in characters from 1.
+        body: The body as it was sent.
+        line: Line of the place, from 1.
+        column: Column of the place, in characters from 1.
     """
     text, encoding = _decoded(body)
     if _looks_binary(text):
@@ -85,7 +85,7 @@ def excerpt(body: bytes, line: int | None = None, column: int | None = None) -> 
 
 
 def _decoded(body: bytes) -> tuple[str, str]:
-    """A body as text, and how it was read: never fails, since bytes that mean nothing are shown by their codes."""
+    """Returns a body as text, and its encoding; it never fails, since invalid bytes are shown by their codes."""
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return body.decode("utf-16", "replace"), "UTF-16"
     declared = _DECLARED.search(body[:200])
@@ -98,7 +98,7 @@ def _decoded(body: bytes) -> tuple[str, str]:
 
 
 def _codec(name: str) -> str:
-    """The codec of a declared encoding; that of UTF-8 where it is unknown."""
+    """Returns the codec of a declared encoding; that of UTF-8 if it is unknown."""
     try:
         return charset(name) or "utf-8"
     except LookupError:
@@ -121,7 +121,7 @@ def _line(number: int, content: str, column: int | None, *, is_fault: bool) -> E
     for text, kind in _around(content[start:end], None if position is None else position - start):
         spans.extend(visible(HighlightSpan(text, kind)))
     if position is not None and position == len(content):
-        # Something is missing at the end of the line.
+        # The error is a missing character at the end of the line.
         spans.append(HighlightSpan("\N{NO-BREAK SPACE}", "error"))
     return ExcerptLine(number, tuple(spans), is_fault, start > 0, end < len(content))
 

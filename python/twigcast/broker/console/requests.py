@@ -1,4 +1,4 @@
-"""One request of somebody who is signed in: who it is, what it may do, and how it is answered."""
+"""Requests of people who are signed in: identity, permissions and responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twigcast.broker.console.forms import FormFields, form_of, query_of
 from twigcast.broker.console.sessions import SignInSession, SignInSessions
 from twigcast.broker.errors import BrokerError, Forbidden, NotFound, Unauthorized
 from twigcast.broker.model import Scope, Tenant
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import InternalError, TwigcastError
 
 P = ParamSpec("P")
@@ -35,7 +35,7 @@ STATUS_OF_USER_ERRORS: Final = 422
 
 @dataclass(slots=True)
 class Console:
-    """What all pages share."""
+    """The context that all pages share."""
 
     sessions: SignInSessions = field(default_factory=SignInSessions)
     activity: Activity = field(default_factory=Activity)
@@ -43,32 +43,32 @@ class Console:
 
 @dataclass(slots=True)
 class PageRequest:
-    """One request of somebody who is signed in."""
+    """A request of a person who is signed in."""
 
-    request: Request
+    http: Request
     console: Console
     context: ApiContext
     session: SignInSession
     principal: Principal
-    """Who asks. Its tenant is the one whose things are shown: an administrator of the broker can look at others."""
+    """The sender. Its tenant is the one that is shown: an administrator of the broker can switch to others."""
     home: Tenant
-    """The tenant of who signed in."""
+    """The tenant of the person who signed in."""
     form: FormFields
-    """What was filled in; of a page that is only asked for, its query string."""
+    """The submitted form; of a page, its query string."""
 
     @property
     def tenant(self) -> Tenant:
-        """The tenant whose things are shown."""
+        """The tenant that is shown."""
         return self.principal.tenant
 
     @property
     def tenant_id(self) -> int:
-        """Its id."""
+        """The id of this tenant."""
         return self.principal.tenant.id
 
     @property
     def is_away(self) -> bool:
-        """Whether another tenant is looked at."""
+        """Returns whether another tenant than the own one is shown."""
         return self.home.id != self.tenant_id
 
     @property
@@ -78,33 +78,33 @@ class PageRequest:
 
     @property
     def is_admin(self) -> bool:
-        """Whether it may administer its tenant."""
+        """Returns whether the sender may administer its tenant."""
         return Scope.ADMIN in self.principal.token.scopes
 
     @property
     def is_operator(self) -> bool:
-        """Whether it may administer the broker."""
+        """Returns whether the sender may administer the broker."""
         return self.is_admin and self.principal.is_operator
 
     def may(self, scope: Scope) -> bool:
-        """Whether it may do what a scope permits."""
+        """Returns whether the sender has a scope."""
         return self.is_admin or scope in self.principal.token.scopes
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call what blocks, such as the store, in a thread."""
+        """Runs a blocking function, such as one of the store, in a thread."""
         return await asyncio.to_thread(partial(function, *args, **kwargs))
 
     def fragment(self, template: str, /, **values: Any) -> str:
-        """A template as HTML."""
-        return pages.render(template, {"visit": self, "csrf": self.session.csrf, **values})
+        """Returns a template as HTML."""
+        return pages.render(template, {"request": self, "csrf": self.session.csrf, **values})
 
     def page(self, template: str, /, status: int = 200, **values: Any) -> Response:
-        """A template as a response."""
+        """Returns a template as a response."""
         notice, self.session.notice = self.session.notice, None
-        return pages.html(self.fragment(template, notice=notice, here=self.request.url.path, **values), status)
+        return pages.html(self.fragment(template, notice=notice, here=self.http.url.path, **values), status)
 
     def go(self, address: str, notice: str | None = None) -> Response:
-        """Send the browser to a page, which first tells what was done."""
+        """Redirects the browser to a page, which first shows a notice."""
         self.session.notice = notice
         return pages.redirect(address)
 
@@ -113,31 +113,31 @@ Handler = Callable[[PageRequest], Awaitable[Response]]
 
 
 def cookie_name(request: Request) -> str:
-    """The name of the session's cookie. Brokers on different ports of one host share their cookies."""
+    """Returns the name of the session's cookie. Brokers on different ports of one host share their cookies."""
     return f"twigcast_session_{request.url.port or 0}"
 
 
 def sets_cookie(response: Response, request: Request, name: str, value: str, *, path: str = "/") -> None:
-    """Let a response set a cookie that scripts and other sites do not see."""
+    """Sets a cookie that scripts and other sites do not see."""
     response.set_cookie(name, value, path=path, httponly=True, samesite="strict", secure=request.url.scheme == "https")
 
 
 def is_same_origin(request: Request) -> bool:
-    """Whether a form was not sent by another site, as far as the browser tells."""
+    """Returns whether a form was not sent by another site, as far as the browser tells."""
     reported = request.headers.get("sec-fetch-site")
     if reported is not None:
         return reported in ("same-origin", "none")
     origin = request.headers.get("origin")
-    # A proxy may have hidden what host the browser asked for.
+    # A proxy may have replaced the host of the browser's request.
     public_url = context_of(request).settings.public_url or ""
     return origin is None or urlsplit(origin).netloc in (request.url.netloc, urlsplit(public_url).netloc or None)
 
 
 class PageAdmission:
-    """Admits requests to pages.
+    """The admission of requests to pages.
 
     Args:
-        console: What all pages share.
+        console: The context that all pages share.
     """
 
     def __init__(self, console: Console) -> None:
@@ -146,13 +146,13 @@ class PageAdmission:
     def route(
         self, path: str, handler: Handler, *, change: bool = False, scope: Scope | None = Scope.SUBSCRIBE
     ) -> Route:
-        """A page, or a change.
+        """Returns the route of a page, or of a change.
 
         Args:
-            path: Below ``/console``; ``/`` is the first page.
+            path: Path below ``/console``; ``/`` is the first page.
             handler: Answers.
-            change: Whether it changes something, and so is a form that is sent.
-            scope: What is needed for it.
+            change: Whether it changes something, and so is a submitted form.
+            scope: The scope that it needs.
         """
 
         async def endpoint(request: Request) -> Response:
@@ -162,28 +162,28 @@ class PageAdmission:
         return Route(address, endpoint, methods=["POST" if change else "GET"], include_in_schema=False)
 
     async def _answer(self, request: Request, handler: Handler, change: bool, scope: Scope | None) -> Response:
-        visit = None
+        page_request = None
         try:
-            visit = await self.admit(request)
-            if visit is None:
+            page_request = await self.admit(request)
+            if page_request is None:
                 return _to_sign_in(request)
-            visit.form = await form_of(request) if change else query_of(request)
+            page_request.form = await form_of(request) if change else query_of(request)
             if change:
-                _check_origin(visit)
+                _check_origin(page_request)
             if scope is not None:
-                visit.principal.require(scope)
-            return await handler(visit)
+                page_request.principal.require(scope)
+            return await handler(page_request)
         except TwigcastError as error:
-            return _failure(request, visit, error)
+            return _failure(request, page_request, error)
 
     async def admit(self, request: Request) -> PageRequest | None:
-        """The visit of a request, if it comes from somebody who is signed in."""
+        """Returns the page request of an HTTP request, if the sender is signed in."""
         session = self.console.sessions.find(request.cookies.get(cookie_name(request), ""))
         if session is None:
             return None
         context = context_of(request)
         try:
-            principal = await context.gate.admit_digest(session.token_digest)
+            principal = await context.authenticator.admit_digest(session.token_digest)
         except Unauthorized:
             self.console.sessions.end(request.cookies.get(cookie_name(request), ""))
             return None
@@ -194,7 +194,7 @@ class PageAdmission:
 
 
 async def _elsewhere(context: ApiContext, principal: Principal, session: SignInSession) -> Principal:
-    """An administrator of the broker that looks at another tenant, as one of that tenant."""
+    """Returns an administrator of the broker, acting for another tenant."""
     if principal.is_operator and Scope.ADMIN in principal.token.scopes:
         for tenant in await asyncio.to_thread(context.broker.store.tenants):
             if tenant.id == session.tenant_id:
@@ -203,9 +203,9 @@ async def _elsewhere(context: ApiContext, principal: Principal, session: SignInS
     return principal
 
 
-def _check_origin(visit: PageRequest) -> None:
-    supplied = visit.form.text("csrf")
-    if not is_same_origin(visit.request) or not visit.session.permits(supplied):
+def _check_origin(page_request: PageRequest) -> None:
+    supplied = page_request.form.text("csrf")
+    if not is_same_origin(page_request.http) or not page_request.session.permits(supplied):
         raise Forbidden("this form does not come from the console, or is too old; load the page again")
 
 
@@ -218,15 +218,15 @@ def _to_sign_in(request: Request) -> Response:
     return pages.redirect(pages.link("/sign-in", next=target if target not in ("", "/") else None))
 
 
-def _failure(request: Request, visit: PageRequest | None, error: TwigcastError) -> Response:
-    """A page that tells what went wrong."""
+def _failure(request: Request, page_request: PageRequest | None, error: TwigcastError) -> Response:
+    """Returns a page that describes an error."""
     status = error.status if isinstance(error, BrokerError) else STATUS_OF_USER_ERRORS
     if isinstance(error, InternalError):
         status = 500
     if status >= 500:
         _log.error("%s %s failed: %s", request.method, request.url.path, error)
-    if visit is None:
+    if page_request is None:
         return pages.html(pages.render("refused.html", {"status": status, "reason": str(error)}), status)
     titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 503: "The store does not answer"}
     title = titles.get(status, "That did not work")
-    return visit.page("error.html", status, title=title, reason=str(error), missing=isinstance(error, NotFound))
+    return page_request.page("error.html", status, title=title, reason=str(error), missing=isinstance(error, NotFound))

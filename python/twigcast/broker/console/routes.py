@@ -1,4 +1,4 @@
-"""All pages as one router, and what runs beside them."""
+"""All pages as one router, and the task of the activity."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ _A_YEAR = 365 * 86_400
 
 
 def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
-    """The pages, to be included in the application of :func:`twigcast.broker.api.app.create_app`.
+    """Returns the pages, to be included in the application of :func:`twigcast.broker.api.app.create_app`.
 
     Args:
-        pushed: How many deliveries were sent to webhooks and WebSub subscribers.
+        pushed: Returns the number of deliveries sent through channels.
     """
-    desk = PageAdmission(Console())
+    admission = PageAdmission(Console())
     routes = [Route(f"{pages.BASE}/static/{{name}}", _static, include_in_schema=False)]
     for subject in (sign_in, overview, workbench, messages, subscriptions, sources, overlay, failures, administration):
-        routes += subject.routes(desk)
+        routes += subject.routes(admission)
 
-    # Last, since they take every address that is left.
-    routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), desk.route("/{rest:path}", _missing)]
+    # Last, since they match every remaining path.
+    routes += [Route(pages.BASE, _to_first_page, include_in_schema=False), admission.route("/{rest:path}", _missing)]
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context: ApiContext = app.state.context
-        task = asyncio.create_task(desk.console.activity.follow(lambda: _reading(context, pushed())))
+        task = asyncio.create_task(admission.console.activity.follow(lambda: _reading(context, pushed())))
         try:
             yield
         finally:
@@ -60,7 +60,7 @@ def console_router(pushed: Callable[[], int] = lambda: 0) -> APIRouter:
 
 
 def _reading(context: ApiContext, pushed: int) -> CounterSnapshot:
-    """The counters as they are now."""
+    """Returns the counters as they are now."""
     metrics = context.broker.metrics
     histogram = metrics.hand_over_seconds
     return CounterSnapshot(
@@ -80,12 +80,12 @@ async def _to_first_page(_: Request) -> Response:
     return pages.redirect("/")
 
 
-async def _missing(visit: PageRequest) -> Response:
-    raise NotFound(f"there is no page {visit.request.url.path[:100]!r}")
+async def _missing(request: PageRequest) -> Response:
+    raise NotFound(f"there is no page {request.http.url.path[:100]!r}")
 
 
 async def _static(request: Request) -> Response:
-    """A style sheet, a script or a picture. Its address changes with its content."""
+    """Sends a style sheet, a script or a picture. Its address changes with its content."""
     result = pages.static_file(request.path_params["name"])
     if result is None:
         return Response("there is no such file", 404, pages.HEADERS, "text/plain; charset=utf-8")

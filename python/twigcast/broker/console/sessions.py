@@ -1,4 +1,4 @@
-"""Who is signed in to the console.
+"""The sessions of people who are signed in to the console.
 
 A session begins with a token and lives in memory: its id is a random cookie, of which only the digest is kept. It ends
 with signing out, after hours without use, when its token is deleted, and when the broker stops.
@@ -17,34 +17,34 @@ from dataclasses import dataclass, field
 from typing import Final
 
 IDLE_SECONDS: Final = 12 * 3600.0
-"""A session without use ends after so long."""
+"""Time without use after which a session ends."""
 
 LIFE_SECONDS: Final = 7 * 24 * 3600.0
-"""A session ends after so long in any case."""
+"""Time after which a session ends in any case."""
 
 SESSIONS_MAX: Final = 10_000
-"""Sessions at one time; beyond it the one that was not used for longest ends."""
+"""Number of sessions at one time; beyond it the one that was not used for longest ends."""
 
 
 @dataclass(slots=True)
 class SignInSession:
-    """One sign-in."""
+    """A sign-in."""
 
     token_digest: bytes
-    """Of the token that it began with."""
+    """Digest of the token that it began with."""
     started: float
     used: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    """Every change must carry it."""
+    """Token that every change must carry."""
     tenant_id: int | None = None
-    """The tenant that an administrator of the broker looks at; ``None``: the one of the token."""
+    """The tenant that an administrator of the broker has switched to; ``None`` for the one of the token."""
     notice: str | None = None
-    """What the next page tells first."""
+    """Notice at the top of the next page."""
     new_token: str | None = field(default=None, repr=False)
     """A new token, to be shown once."""
 
     def permits(self, csrf: str) -> bool:
-        """Whether a change carries what it must."""
+        """Returns whether a change carries the right token."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "surrogatepass"))
 
 
@@ -52,7 +52,7 @@ class SignInSessions:
     """The sessions of one broker.
 
     Args:
-        clock: Seconds; never goes back.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,7 @@ class SignInSessions:
         self._sessions: OrderedDict[bytes, SignInSession] = OrderedDict()
 
     def start(self, token_digest: bytes) -> str:
-        """Begin a session; the value of its cookie."""
+        """Begins a session, and returns the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
         now = self._clock()
         with self._lock:
@@ -71,7 +71,7 @@ class SignInSessions:
         return cookie
 
     def find(self, cookie: str) -> SignInSession | None:
-        """The session of a cookie, if it has not ended."""
+        """Returns the session of a cookie, if it has not ended."""
         key = _digest(cookie)
         now = self._clock()
         with self._lock:
@@ -86,7 +86,7 @@ class SignInSessions:
             return session
 
     def end(self, cookie: str) -> None:
-        """End a session."""
+        """Ends a session."""
         with self._lock:
             self._sessions.pop(_digest(cookie), None)
 

@@ -23,13 +23,13 @@ from twigcast.errors import TwigcastError
 _PATH: Final = "/sign-in"
 
 
-def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+def routes(admission: PageAdmission) -> list[Route]:
+    """Returns the routes of these pages."""
     address = pages.BASE + _PATH
     return [
         Route(address, _sign_in_page, methods=["GET"], include_in_schema=False),
-        Route(address, partial(_sign_in, desk), methods=["POST"], include_in_schema=False),
-        desk.route("/sign-out", _sign_out, change=True, scope=None),
+        Route(address, partial(_sign_in, admission), methods=["POST"], include_in_schema=False),
+        admission.route("/sign-out", _sign_out, change=True, scope=None),
     ]
 
 
@@ -41,37 +41,37 @@ async def _sign_in_page(request: Request) -> Response:
     return _page(request, target)
 
 
-async def _sign_in(desk: PageAdmission, request: Request) -> Response:
+async def _sign_in(admission: PageAdmission, request: Request) -> Response:
     target = ""
     try:
         form = await form_of(request)
         target = form.text("next")
         _check_origin(request, form.text("csrf"))
         secret = form.line("token")
-        principal = await context_of(request).gate.admit_token(secret)
+        principal = await context_of(request).authenticator.admit_token(secret)
         principal.require(Scope.SUBSCRIBE)
     except Unauthorized:
-        return _page(request, target, "This token is not known. Is it complete, and was it deleted meanwhile?", 401)
+        return _page(request, target, "This token is unknown: it may be incomplete, or deleted.", 401)
     except Forbidden as error:
         return _page(request, target, f"{error}: the console needs it.", 403)
     except TwigcastError as error:
         return _page(request, target, str(error), 422)
-    desk.console.sessions.end(request.cookies.get(cookie_name(request), ""))
+    admission.console.sessions.end(request.cookies.get(cookie_name(request), ""))
     response = pages.redirect(_own_page(target))
-    sets_cookie(response, request, cookie_name(request), desk.console.sessions.start(digest(secret)))
+    sets_cookie(response, request, cookie_name(request), admission.console.sessions.start(digest(secret)))
     response.delete_cookie(_form_cookie(request), path=pages.BASE + _PATH)
     return response
 
 
-async def _sign_out(visit: PageRequest) -> Response:
-    visit.console.sessions.end(visit.request.cookies.get(cookie_name(visit.request), ""))
+async def _sign_out(request: PageRequest) -> Response:
+    request.console.sessions.end(request.http.cookies.get(cookie_name(request.http), ""))
     response = pages.redirect(pages.link(_PATH))
-    response.delete_cookie(cookie_name(visit.request))
+    response.delete_cookie(cookie_name(request.http))
     return response
 
 
 def _page(request: Request, target: str, reason: str | None = None, status: int = 200) -> Response:
-    """The form; it carries what its cookie carries, so that no other site can sign somebody in."""
+    """Returns the form with the value of its cookie, so that no other site can sign a person in."""
     mark = secrets.token_urlsafe(18)
     values = {"csrf": mark, "next": target, "reason": reason}
     response = pages.html(pages.render("sign_in.html", values), status)
@@ -90,6 +90,6 @@ def _check_origin(request: Request, supplied: str) -> None:
 
 
 def _own_page(target: str) -> str:
-    """Where to go, if it is a page of the console."""
+    """Returns the page to go to, if it is one of the console."""
     is_own = target.startswith(f"{pages.BASE}/") and "\\" not in target and target.isprintable()
     return target if is_own else "/"

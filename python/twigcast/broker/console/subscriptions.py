@@ -1,9 +1,9 @@
-"""Subscriptions: the list, one of them, making, editing, pausing and deleting them."""
+"""Pages of subscriptions: the list, one of them, making, editing, pausing and deleting them."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -11,16 +11,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from twigcast.broker.api import subscriptions as api
-from twigcast.broker.api.models import DeliveryIn, ReplacementIn, SubscriptionIn
+from twigcast.broker.api.models.subscriptions import ReplacementIn, SubscriptionIn
 from twigcast.broker.console import commands, pages
 from twigcast.broker.console.forms import FormFields, invalid, namespaces_as_text, namespaces_of
 from twigcast.broker.console.paging import turn
 from twigcast.broker.console.query_trial import QueryInput, check_query
 from twigcast.broker.console.requests import PageAdmission, PageRequest
+from twigcast.broker.delivery.channel import ChannelSettings, shown_settings
+from twigcast.broker.delivery.channels import DELIVERY_KINDS, SETTINGS
 from twigcast.broker.errors import Invalid, NotFound
-from twigcast.broker.model import DeliverySettings, StoredSubscription, SubscriptionState
+from twigcast.broker.model import PULL, DeliverySettings, StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 from twigcast.registration import DIALECTS, Dialect
 
@@ -33,7 +35,7 @@ SHOWN: Final = 10
 """Deliveries and errors on the page of a subscription."""
 
 LOOKED_UP_SECONDS: Final = 0.5
-"""How long the store is asked for what stands beside the subscriptions of a page; long queues take time to count."""
+"""Time for the further columns of a page of subscriptions; long queues take time to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +44,39 @@ class SubscriptionListRow:
 
     subscription: StoredSubscription
     pending: int | None
-    """``None``: there was no time to count."""
+    """``None`` if there was no time to count."""
     last_received: float | None
-    """When the message of its last delivery was received."""
+    """Time when the message of its last delivery was received."""
     last_error: str | None
 
 
-def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of these pages."""
+def routes(admission: PageAdmission) -> list[Route]:
+    """Returns the routes of these pages."""
     return [
-        desk.route("/subscriptions", listing),
-        desk.route("/subscriptions/one", one),
-        desk.route("/subscriptions/new", new),
-        desk.route("/subscriptions/new", create, change=True),
-        desk.route("/subscriptions/edit", edit),
-        desk.route("/subscriptions/edit", save, change=True),
-        desk.route("/subscriptions/pause", pause, change=True),
-        desk.route("/subscriptions/resume", resume, change=True),
-        desk.route("/subscriptions/delete", delete, change=True),
+        admission.route("/subscriptions", listing),
+        admission.route("/subscriptions/one", one),
+        admission.route("/subscriptions/new", new),
+        admission.route("/subscriptions/new", create, change=True),
+        admission.route("/subscriptions/edit", edit),
+        admission.route("/subscriptions/edit", save, change=True),
+        admission.route("/subscriptions/pause", pause, change=True),
+        admission.route("/subscriptions/resume", resume, change=True),
+        admission.route("/subscriptions/delete", delete, change=True),
     ]
 
 
 # The list -------------------------------------------------------------------------------------------------------------
 
 
-async def listing(visit: PageRequest) -> Response:
-    """Subscriptions in order of their keys."""
-    form = visit.form
+async def listing(request: PageRequest) -> Response:
+    """Shows subscriptions in order of their keys."""
+    form = request.form
     text, state = form.line("search")[:SEARCH_CHARACTERS_MAX], _state(form.line("state"))
 
     async def read(after: str | None, before: str | None, limit: int) -> list[StoredSubscription]:
-        return await visit.read(
-            visit.store.subscriptions,
-            visit.tenant_id,
+        return await request.read(
+            request.store.subscriptions,
+            request.tenant_id,
             after_key=after,
             before_key=before,
             limit=limit,
@@ -83,11 +85,11 @@ async def listing(visit: PageRequest) -> Response:
         )
 
     page = await turn(PAGE, form.fields.get("after"), form.fields.get("before"), read)
-    listed = await visit.read(_listed, visit.store, page.items)
-    return visit.page(
+    listed = await request.read(_listed, request.store, page.items)
+    return request.page(
         "subscriptions.html",
         listed=listed,
-        total=await visit.read(visit.store.subscription_count, visit.tenant_id),
+        total=await request.read(request.store.subscription_count, request.tenant_id),
         search=text,
         state=state.value if state else "",
         page=page,
@@ -102,7 +104,7 @@ def _state(name: str) -> SubscriptionState | None:
 
 
 def _listed(store: Store, results: list[StoredSubscription]) -> list[SubscriptionListRow]:
-    """The rows of a page. Blocks."""
+    """Returns the rows of a page. Blocks."""
     until = time.monotonic() + LOOKED_UP_SECONDS
     waiting = set(store.queues_with_pending({subscription.queue_id for subscription in results}))
     counts: dict[int, int] = {}
@@ -123,116 +125,115 @@ def _listed(store: Store, results: list[StoredSubscription]) -> list[Subscriptio
     return rows
 
 
-# One of them ----------------------------------------------------------------------------------------------------------
+# One subscription -----------------------------------------------------------------------------------------------------
 
 
-async def one(visit: PageRequest) -> Response:
-    """A subscription with its last deliveries and errors."""
-    result = await find(visit)
-    store = visit.store
-    letters = await visit.read(store.dead_letters, visit.tenant_id, limit=SHOWN, key=result.key)
-    return visit.page(
+async def one(request: PageRequest) -> Response:
+    """Shows a subscription with its last deliveries and errors."""
+    result = await find(request)
+    store = request.store
+    letters = await request.read(store.dead_letters, request.tenant_id, limit=SHOWN, key=result.key)
+    return request.page(
         "subscription.html",
         subscription=result,
-        checked=await visit.read(check_query, asked_of(result), visit.context.settings.engine_limits),
+        checked=await request.read(check_query, query_input_of(result), request.context.settings.engine_limits),
         namespaces=namespaces_as_text(result.namespaces),
-        pending=await visit.read(store.pending_count, result.queue_id),
-        deliveries=await visit.read(store.recent_deliveries, result.id, SHOWN),
-        errors=await visit.read(store.errors, result.id, SHOWN),
+        pending=await request.read(store.pending_count, result.queue_id),
+        deliveries=await request.read(store.recent_deliveries, result.id, SHOWN),
+        errors=await request.read(store.errors, result.id, SHOWN),
         dead_letters=letters,
-        command=commands.pull(visit.request, result.subscriber) if result.delivery.kind == "pull" else None,
+        command=commands.pull(request.http, result.subscriber) if not result.delivery.is_pushed else None,
     )
 
 
-async def find(visit: PageRequest) -> StoredSubscription:
-    """The subscription that is asked for.
+async def find(request: PageRequest) -> StoredSubscription:
+    """Returns the requested subscription.
 
     Raises:
         NotFound: There is none.
     """
-    key = visit.form.text("key")
-    result = await visit.read(visit.store.subscription, visit.tenant_id, key)
+    key = request.form.text("key")
+    result = await request.read(request.store.subscription, request.tenant_id, key)
     if result is None:
         raise NotFound(f"there is no subscription with the key {key[:100]!r}")
     return result
 
 
-def asked_of(subscription: StoredSubscription) -> QueryInput:
-    """The query of a subscription."""
+def query_input_of(subscription: StoredSubscription) -> QueryInput:
+    """Returns the query of a subscription."""
     return QueryInput(subscription.query, subscription.namespaces, subscription.dialect)
 
 
 # Making and editing ---------------------------------------------------------------------------------------------------
 
 
-async def new(visit: PageRequest) -> Response:
-    """The form of a new subscription, filled in as far as the address tells."""
-    return await _form_page(visit, "new", visit.form)
+async def new(request: PageRequest) -> Response:
+    """Shows the form of a new subscription, with the values in the address."""
+    return await _form_page(request, "new", request.form)
 
 
-async def create(visit: PageRequest) -> Response:
-    """Subscribe."""
+async def create(request: PageRequest) -> Response:
+    """Adds a subscription."""
     try:
-        body = _new_body(visit.form)
-        added = await api.add(visit.context, visit.principal, body.key, body)
+        body = _new_body(request.form)
+        added = await api.add(request.context, request.principal, body.key, body)
     except TwigcastError as error:
-        return await _form_page(visit, "new", visit.form, error)
-    return visit.go(
+        return await _form_page(request, "new", request.form, error)
+    return request.go(
         pages.link("/subscriptions/one", key=added.key),
         f"Subscribed as {added.key}. It counts from the next message on.",
     )
 
 
-async def edit(visit: PageRequest) -> Response:
-    """The form of a subscription that is there."""
-    result = await find(visit)
+async def edit(request: PageRequest) -> Response:
+    """Shows the form of an existing subscription."""
+    result = await find(request)
     form = FormFields(
         {
             "key": result.key,
             "query": result.query,
             "namespaces": namespaces_as_text(result.namespaces),
             "dialect": result.dialect,
-            "kind": result.delivery.kind,
-            "url": result.delivery.url or "",
+            **{name: str(value) for name, value in shown_settings(result.delivery).items() if value is not None},
         }
     )
-    return await _form_page(visit, "edit", form)
+    return await _form_page(request, "edit", form)
 
 
-async def save(visit: PageRequest) -> Response:
-    """Give a subscription another query and delivery."""
-    existing = await find(visit)
+async def save(request: PageRequest) -> Response:
+    """Replaces query and delivery of a subscription."""
+    existing = await find(request)
     try:
-        body = _body(visit.form)
-        await visit.context.broker.replace(
+        body = _body(request.form)
+        await request.context.broker.replace(
             existing,
             query=body.query,
             namespaces=body.namespaces,
             dialect=body.dialect,
-            delivery=await _changed_delivery(visit, existing, body.delivery),
+            delivery=await _changed_delivery(request, existing, body.delivery),
         )
     except TwigcastError as error:
-        return await _form_page(visit, "edit", visit.form, error)
-    return visit.go(pages.link("/subscriptions/one", key=existing.key), "Saved. It counts from the next message on.")
+        return await _form_page(request, "edit", request.form, error)
+    return request.go(pages.link("/subscriptions/one", key=existing.key), "Saved. It counts from the next message on.")
 
 
 async def _changed_delivery(
-    visit: PageRequest, existing: StoredSubscription, requested: DeliveryIn
+    request: PageRequest, existing: StoredSubscription, requested: ChannelSettings
 ) -> DeliverySettings:
-    """The new settings; an empty secret leaves the old one, and WebSub is changed by its subscriber alone."""
-    if existing.delivery.kind == "websub":
+    """Returns the new settings. An empty secret keeps the old one, and a kind without settings of its own stays."""
+    if existing.delivery.kind not in SETTINGS:
         return existing.delivery
-    settings = await api.delivery_settings(visit.context, requested)
-    if settings.secret is None and settings.kind == existing.delivery.kind and not visit.form.has("no_secret"):
-        return DeliverySettings(settings.kind, settings.url, existing.delivery.secret)
+    settings = await requested.checked(request.context.urls)
+    if settings.secret is None and settings.kind == existing.delivery.kind and not request.form.has("no_secret"):
+        return replace(settings, secret=existing.delivery.secret)
     return settings
 
 
 def _new_body(form: FormFields) -> SubscriptionIn:
-    """The form of a new subscription as the API takes it.
+    """Returns the form of a new subscription as the API accepts it.
 
     Raises:
-        Invalid: It does not say what is needed.
+        Invalid: A field is missing or wrong.
     """
     try:
         return SubscriptionIn.model_validate({**_fields(form), "key": form.line("key")})
@@ -241,10 +242,10 @@ def _new_body(form: FormFields) -> SubscriptionIn:
 
 
 def _body(form: FormFields) -> ReplacementIn:
-    """The form of a subscription that is there as the API takes it.
+    """Returns the form of an existing subscription as the API accepts it.
 
     Raises:
-        Invalid: It does not say what is needed.
+        Invalid: A field is missing or wrong.
     """
     try:
         return ReplacementIn.model_validate(_fields(form))
@@ -253,9 +254,9 @@ def _body(form: FormFields) -> ReplacementIn:
 
 
 def _fields(form: FormFields) -> dict[str, Any]:
-    delivery: dict[str, Any] = {"kind": "pull"}
-    if form.line("kind") == "webhook":
-        delivery = {"kind": "webhook", "url": form.line("url") or None, "secret": form.line("secret") or None}
+    kind = form.line("kind") if form.line("kind") in SETTINGS else PULL
+    names = SETTINGS[kind].model_fields.keys() - {"kind"}
+    delivery = {"kind": kind, **{name: form.line(name) or None for name in names}}
     return {
         "query": form.text("query"),
         "namespaces": namespaces_of(form.text("namespaces")),
@@ -267,7 +268,7 @@ def _fields(form: FormFields) -> dict[str, Any]:
 
 
 def dialect_of(form: FormFields) -> Dialect:
-    """How a query is to be read.
+    """Returns the dialect of a form.
 
     Raises:
         Invalid: There is no such dialect.
@@ -279,22 +280,23 @@ def dialect_of(form: FormFields) -> Dialect:
 
 
 async def _form_page(
-    visit: PageRequest, purpose: str, form: FormFields, error: TwigcastError | None = None
+    request: PageRequest, purpose: str, form: FormFields, error: TwigcastError | None = None
 ) -> Response:
     query = form.text("query")
     checked = None
     if query.strip() and error is None:
         try:
-            asked = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+            query_input = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
         except Invalid as wrong:
             error = wrong
         else:
-            checked = await visit.read(check_query, asked, visit.context.settings.engine_limits)
-    return visit.page(
+            checked = await request.read(check_query, query_input, request.context.settings.engine_limits)
+    return request.page(
         "subscription_form.html",
         200 if error is None else 422,
         purpose=purpose,
         form=form,
+        kind=form.line("kind") if form.line("kind") in DELIVERY_KINDS else PULL,
         error=error,
         checked=checked,
     )
@@ -303,22 +305,22 @@ async def _form_page(
 # Changing the state ---------------------------------------------------------------------------------------------------
 
 
-async def pause(visit: PageRequest) -> Response:
-    """Pause a subscription."""
-    result = await find(visit)
-    await visit.context.broker.set_state(result, SubscriptionState.PAUSED)
-    return visit.go(pages.link("/subscriptions/one", key=result.key), "Paused. New messages do not count for it.")
+async def pause(request: PageRequest) -> Response:
+    """Sets a subscription to paused."""
+    result = await find(request)
+    await request.context.broker.set_state(result, SubscriptionState.PAUSED)
+    return request.go(pages.link("/subscriptions/one", key=result.key), "Paused. New messages do not count for it.")
 
 
-async def resume(visit: PageRequest) -> Response:
-    """Let a subscription go on."""
-    result = await find(visit)
-    await visit.context.broker.set_state(result, SubscriptionState.ACTIVE)
-    return visit.go(pages.link("/subscriptions/one", key=result.key), "It goes on with the next message.")
+async def resume(request: PageRequest) -> Response:
+    """Resumes a subscription."""
+    result = await find(request)
+    await request.context.broker.set_state(result, SubscriptionState.ACTIVE)
+    return request.go(pages.link("/subscriptions/one", key=result.key), "Resumed. It counts from the next message on.")
 
 
-async def delete(visit: PageRequest) -> Response:
-    """Delete a subscription."""
-    result = await find(visit)
-    await visit.context.broker.unsubscribe(result)
-    return visit.go(pages.link("/subscriptions"), f"{result.key} is deleted, with what it had pending.")
+async def delete(request: PageRequest) -> Response:
+    """Deletes a subscription."""
+    result = await find(request)
+    await request.context.broker.unsubscribe(result)
+    return request.go(pages.link("/subscriptions"), f"{result.key} is deleted, with its pending deliveries.")

@@ -21,18 +21,18 @@ from twigcast.broker.console.query_trial import (
     try_on,
 )
 from twigcast.broker.console.requests import PageAdmission, PageRequest
-from twigcast.broker.console.subscriptions import asked_of, dialect_of, find
+from twigcast.broker.console.subscriptions import dialect_of, find, query_input_of
 from twigcast.broker.errors import Invalid
 from twigcast.broker.model import StoredMessage
 from twigcast.errors import TwigcastError
 
 COUNTS: Final = (20, 50, 200, 1000)
-"""Of how many of the last messages there is a choice."""
+"""The numbers of last messages to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkbenchMessage:
-    """One message under the query."""
+    """A message below the query."""
 
     message: StoredMessage
     account: MessageReport
@@ -42,7 +42,7 @@ class WorkbenchMessage:
 
 @dataclass(frozen=True, slots=True)
 class WorkbenchView:
-    """All that the workbench shows."""
+    """The content of the workbench."""
 
     checked: QueryCheckView | None = None
     mistake: str | None = None
@@ -53,33 +53,33 @@ class WorkbenchView:
     """Why a message is not shown."""
 
 
-def routes(desk: PageAdmission) -> list[Route]:
-    """The routes of this page."""
+def routes(admission: PageAdmission) -> list[Route]:
+    """Returns the routes of this page."""
     return [
-        desk.route("/workbench", workbench),
-        desk.route("/workbench/results", results, change=True),
+        admission.route("/workbench", workbench),
+        admission.route("/workbench/results", results, change=True),
     ]
 
 
-async def workbench(visit: PageRequest) -> Response:
-    """The page. The address tells the query, so that it can be linked to."""
-    form = visit.form
+async def workbench(request: PageRequest) -> Response:
+    """Shows the page. The address holds the query, so that it can be linked to."""
+    form = request.form
     if form.has("key"):
-        result = asked_of(await find(visit))
+        result = query_input_of(await find(request))
         namespaces = "\n".join(f"{prefix} = {uri}".lstrip() for prefix, uri in result.namespaces.items())
         existing = {"query": result.query, "namespaces": namespaces, "dialect": result.dialect}
         form = FormFields({**form.fields, **existing})
-    bench = await _bench(visit, form)
-    return visit.page(
+    bench = await _bench(request, form)
+    return request.page(
         "workbench.html", form=form, counts=COUNTS, count=_count(form), bench=bench, link_to=_linker(form)
     )
 
 
-async def results(visit: PageRequest) -> Response:
-    """The parts of the page that depend on the query, as the query is typed."""
-    bench = await _bench(visit, visit.form)
+async def results(request: PageRequest) -> Response:
+    """Sends the parts of the page that depend on the query, as the query is typed."""
+    bench = await _bench(request, request.form)
     return pages.html(
-        visit.fragment("workbench_results.html", bench=bench, link_to=_linker(visit.form), form=visit.form)
+        request.fragment("workbench_results.html", bench=bench, link_to=_linker(request.form), form=request.form)
     )
 
 
@@ -88,7 +88,7 @@ def _count(form: FormFields) -> int:
 
 
 def _linker(form: FormFields) -> object:
-    """Addresses of this page with another message."""
+    """Returns a function that makes addresses of this page with another message."""
 
     def link_to(seq: int) -> str:
         return pages.link(
@@ -103,50 +103,50 @@ def _linker(form: FormFields) -> object:
     return link_to
 
 
-async def _bench(visit: PageRequest, form: FormFields) -> WorkbenchView:
+async def _bench(request: PageRequest, form: FormFields) -> WorkbenchView:
     query = form.text("query")
     if not query.strip():
         return WorkbenchView()
     try:
-        asked = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
+        query_input = QueryInput(query, namespaces_of(form.text("namespaces")), dialect_of(form))
     except Invalid as error:
         return WorkbenchView(mistake=str(error))
-    limits = visit.context.settings.engine_limits
-    checked = await visit.read(check_query, asked, limits)
+    limits = request.context.settings.engine_limits
+    checked = await request.read(check_query, query_input, limits)
     if checked.report is None:
         return WorkbenchView(checked)
-    # One at a time for each of a few: it must not take the machine from the messages.
-    async with visit.context.explaining:
-        messages = await visit.read(visit.store.messages, visit.tenant_id, limit=_count(form), newest_first=True)
-        trial = await visit.read(try_on, asked, messages, limits)
-        requested = await _requested_message(visit, form, trial)
+    # One at a time of a few: trials must not take the processor from publishing.
+    async with request.context.explaining:
+        messages = await request.read(request.store.messages, request.tenant_id, limit=_count(form), newest_first=True)
+        trial = await request.read(try_on, query_input, messages, limits)
+        requested = await _requested_message(request, form, trial)
         if requested is None:
             return WorkbenchView(checked, trial=trial)
         try:
-            shown = await visit.read(_show, asked, requested, visit)
+            shown = await request.read(_show, query_input, requested, request)
         except TwigcastError as error:
             return WorkbenchView(checked, trial=trial, trouble=str(error))
     return WorkbenchView(checked, trial=trial, shown=shown)
 
 
-async def _requested_message(visit: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
-    """The message that is looked at: the one asked for; or the newest that matches, or else the newest."""
+async def _requested_message(request: PageRequest, form: FormFields, trial: QueryTrial) -> StoredMessage | None:
+    """Returns the message that is shown: the requested one, or the newest that matches, or else the newest."""
     seq = form.number("message", 0)
     if seq:
-        result = await visit.read(visit.store.message, visit.tenant_id, seq)
+        result = await request.read(request.store.message, request.tenant_id, seq)
         if result is not None:
             return result
     matching = [one.message for one in trial.tried if one.answer == "yes"]
     return next(iter([*matching, *(one.message for one in trial.tried)]), None)
 
 
-def _show(asked: QueryInput, message: StoredMessage, visit: PageRequest) -> WorkbenchMessage:
-    reported = account(asked, message.xml, visit.context.settings.engine_limits)
+def _show(query_input: QueryInput, message: StoredMessage, request: PageRequest) -> WorkbenchMessage:
+    reported = account(query_input, message.xml, request.context.settings.engine_limits)
     result = None if reported.result is None else lay_out(reported.result.decode("utf-8", "replace"))
     return WorkbenchMessage(message, reported, lay_out(reported.text, reported.nodes), result)
 
 
-async def account_of(visit: PageRequest, asked: QueryInput, message: StoredMessage) -> WorkbenchMessage:
-    """What a query does with one message."""
-    async with visit.context.explaining:
-        return await visit.read(_show, asked, message, visit)
+async def account_of(request: PageRequest, query_input: QueryInput, message: StoredMessage) -> WorkbenchMessage:
+    """Returns the result of a query on one message."""
+    async with request.context.explaining:
+        return await request.read(_show, query_input, message, request)

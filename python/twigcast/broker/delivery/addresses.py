@@ -1,12 +1,12 @@
-"""Which addresses the broker may talk to when somebody else chose the URL.
+"""The addresses that the broker may contact if another party chose the URL.
 
-A webhook, a WebSub callback or a feed is a URL that a user of the broker gives; the broker must not become a way into
-the network that it stands in (server-side request forgery). A URL is refused when it is not plain HTTP(S), carries
+A webhook, a WebSub callback or a feed is a URL by a user of the broker; the broker must not become a way into
+its own network (server-side request forgery). A URL is refused if it is not plain HTTP(S), carries
 credentials, spells an address in a form that resolvers understand differently, or leads to an address that is not
-public. Addresses that carry an IPv4 address inside (mapped, NAT64, 6to4) are judged by that one.
+public. Addresses that contain an IPv4 address (mapped, NAT64, 6to4) are judged by that one.
 
-:meth:`UrlPolicy.addresses` resolves and judges in one step, and the connection is made to what it returned
-(:mod:`twigcast.broker.delivery.http_client`): no second look-up could answer otherwise in between.
+:meth:`UrlPolicy.addresses` resolves and judges in one step, and the connection is made to its result
+(:mod:`twigcast.broker.delivery.http_client`): no second look-up could give another answer in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 Resolver = Callable[[str, int], Awaitable[list[str]]]
-"""Host and port to addresses as text. Raises OSError where there are none."""
+"""Resolves host and port to addresses as text. Raises OSError if there are none."""
 
 URL_CHARACTERS_MAX: Final = 2_000
 
@@ -59,16 +59,16 @@ _DNS_SECONDS: Final = 10.0
 
 
 class HostNotFound(UrlRefused):
-    """A host whose name has no address, now at least."""
+    """A host whose name has no address, at least at the moment."""
 
     code = "url-host-not-found"
 
 
 def parse_url(text: str) -> SplitResult:
-    """A URL in its parts, with a host in ASCII and lower case, and without fragment.
+    """Returns a URL in its parts, with a host in ASCII and lower case, and without fragment.
 
     Raises:
-        UrlRefused: It is not a URL that the broker would ever talk to, wherever it leads.
+        UrlRefused: The broker never contacts such a URL, whatever its address.
     """
     if len(text) > URL_CHARACTERS_MAX:
         raise UrlRefused(f"the URL is longer than {URL_CHARACTERS_MAX:,} characters")
@@ -95,7 +95,7 @@ def parse_url(text: str) -> SplitResult:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, where requests to one server are counted together."""
+    """Returns scheme, host and port of a URL, by which requests to one server are counted together."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
@@ -118,7 +118,7 @@ def _ascii_host(host: str) -> str:
     if not _HOST_NAME.fullmatch(name):
         raise UrlRefused(f"{host!r} is no host name")
     if _NUMBER.fullmatch(name.rstrip(".").rpartition(".")[2]):
-        # 2130706433, 0x7f.1 and 0177.0.0.1 are addresses to some resolvers; only the common form is one to us.
+        # 2130706433, 0x7f.1 and 0177.0.0.1 are addresses to some resolvers; only the common form is accepted here.
         try:
             return str(ipaddress.IPv4Address(name))
         except ValueError:
@@ -127,7 +127,7 @@ def _ascii_host(host: str) -> str:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is reached over the public internet, and is one host."""
+    """Returns whether an address belongs to one host on the public internet."""
     inner = _inner_address(address)
     if inner is not None:
         return is_public(inner)
@@ -137,7 +137,7 @@ def is_public(address: Address) -> bool:
 
 
 def _inner_address(address: Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for."""
+    """Returns the IPv4 address that an IPv6 address stands for."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address.ipv4_mapped is not None:
@@ -151,13 +151,13 @@ def _inner_address(address: Address) -> ipaddress.IPv4Address | None:
 
 @dataclass(frozen=True, slots=True)
 class UrlPolicy:
-    """What is permitted.
+    """A policy of permitted addresses.
 
     Args:
-        allow_private: Permit all addresses, private ones too. For brokers whose users are trusted.
+        allow_private: Whether all addresses are permitted, for brokers whose users are trusted.
         hosts: Names that are permitted whatever their addresses.
         networks: Networks that are permitted although they are not public.
-        resolver: Finds the addresses of a host.
+        resolver: Resolves hosts.
     """
 
     allow_private: bool = False
@@ -167,10 +167,10 @@ class UrlPolicy:
 
     @classmethod
     def of(cls, *, allow_private: bool = False, permitted: Iterable[str] = ()) -> UrlPolicy:
-        """The policy that settings describe.
+        """Returns the policy of the broker's settings.
 
         Args:
-            allow_private: Permit all addresses.
+            allow_private: Whether all addresses are permitted.
             permitted: Host names, addresses and networks (``10.1.0.0/16``) that are permitted all the same.
         """
         hosts: set[str] = set()
@@ -183,10 +183,10 @@ class UrlPolicy:
         return cls(allow_private, frozenset(hosts), tuple(networks))
 
     async def check(self, url: str) -> str:
-        """The URL in the form in which it is used, when it is permitted now.
+        """Returns a permitted URL in the form in which it is used.
 
         Raises:
-            UrlRefused: It is not, or its host has no address.
+            UrlRefused: It is not permitted now, or its host has no address.
         """
         parts = parse_url(url)
         host = parts.hostname or ""
@@ -195,7 +195,7 @@ class UrlPolicy:
         return urlunsplit(parts)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, all of them permitted.
+        """Returns the addresses of a host, all of them permitted.
 
         Raises:
             UrlRefused: One of them is not permitted, or there is none.
@@ -229,11 +229,11 @@ class UrlPolicy:
 
 
 _dns_threads: Final = ThreadPoolExecutor(_DNS_THREADS, thread_name_prefix="dns")
-"""Look-ups that hang must not take the threads that the store is read with."""
+"""Look-ups that hang must not occupy the threads that read the store."""
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Ask the system's resolver."""
+    """Resolves a host with the system's resolver."""
     result = await asyncio.get_running_loop().run_in_executor(_dns_threads, _look_up, host, port)
     return list(dict.fromkeys(result))
 

@@ -1,9 +1,9 @@
-"""Atom feeds (RFC 4287) of what subscriptions got and of what sources published.
+"""Atom feeds (RFC 4287) of the deliveries of subscriptions and of the messages of sources.
 
-A message is put into its entry as it is (``application/xml``): its root element with what it declares, without
+A message is part of its entry as it is (``application/xml``): its root element with its declarations, without
 prolog. Feed elements are in the default namespace, which most readers expect, so a root that declares no default
-namespace gets ``xmlns=""``. What is not one document (several elements, or text) goes in as text. A title and a
-summary are taken from the content, so that readers that do not show XML have something to show.
+namespace gets ``xmlns=""``. A result that is not one document (several elements, or text) is included as text. A title
+and a summary are taken from the content, for readers that do not show XML.
 
 Feeds are paged (RFC 5005, section 3): ``next`` leads to older entries.
 """
@@ -28,7 +28,7 @@ MEDIA_TYPE: Final = "application/atom+xml"
 _SUMMARY_CHARACTERS: Final = 300
 _TITLE_CHARACTERS: Final = 150
 _TITLES: Final = ("title", "headline", "hedline", "hl1", "subject", "event", "name")
-"""Local names, in lower case, of elements that usually hold what a reader would call the title; the best first."""
+"""Local names, in lower case, of elements that usually hold a title; the best first."""
 
 _NO_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
@@ -37,44 +37,44 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class AtomContent:
-    """What an entry is made of."""
+    """The content of an entry."""
 
     message: StoredMessage
     payload: bytes | None = None
 
     @classmethod
     def of(cls, delivery: QueuedDelivery) -> AtomContent:
-        """The item of a delivery."""
+        """Returns the content of a delivery."""
         return cls(delivery.message, delivery.payload)
 
     @property
     def body(self) -> bytes:
-        """What the subscriber gets."""
+        """The bytes that the subscriber receives."""
         return self.message.xml if self.payload is None else self.payload
 
 
 @dataclass(frozen=True, slots=True)
 class FeedLinks:
-    """Addresses that a feed tells."""
+    """The addresses in a feed."""
 
     self_url: str
     hub_url: str
     first_url: str | None = None
     next_url: str | None = None
-    """Older entries."""
+    """Address of older entries."""
 
 
 def write_feed(
     feed: FeedName, items: Sequence[AtomContent], links: FeedLinks, capabilities: Capabilities, *, updated: float
 ) -> bytes:
-    """A feed document.
+    """Returns a feed document.
 
     Args:
-        feed: What it is of.
-        items: Newest first.
-        links: Where it and its hub are.
+        feed: The name of the feed.
+        items: The entries, newest first.
+        links: The addresses of feed and hub.
         capabilities: Makes the identifiers.
-        updated: When there was nothing in it, seconds since the epoch; otherwise the newest item counts.
+        updated: Time of an empty feed, in seconds since the epoch; otherwise that of the newest item counts.
     """
     newest = max((item.message.received for item in items), default=updated)
     feed_id = capabilities.uuid(feed.kind, str(feed.tenant_id), feed.name)
@@ -94,7 +94,7 @@ def write_feed(
 
 
 def link_header(links: FeedLinks) -> str:
-    """The ``Link`` header that discovery and content distribution need."""
+    """Returns the ``Link`` header that discovery and content distribution need."""
     return f'<{links.hub_url}>; rel="hub", <{links.self_url}>; rel="self"'
 
 
@@ -115,7 +115,7 @@ def _entry(item: AtomContent, entry_id: str) -> bytes:
 
 
 class _Content:
-    """What is in one entry: read once, for where its root is, for a title and for a summary."""
+    """The content of one entry, read once for the position of its root, a title and a summary."""
 
     def __init__(self, body: bytes) -> None:
         try:
@@ -125,8 +125,8 @@ class _Content:
         self._root_at = self._last_tag_at = 0
         self._default_declared = False
         self._depth = 0
-        self._titles: dict[str, list[str]] = {}  # the text of the first element of each of these names
-        self._title_depth = 0  # of the one that is open
+        self._titles: dict[str, list[str]] = {}  # text of the first element of each of these names
+        self._title_depth = 0  # depth of the open one
         self._title: list[str] = []  # its text
         self._words: list[str] = []
         self._length = 0
@@ -134,7 +134,7 @@ class _Content:
 
     @property
     def title(self) -> str:
-        """The text of the element that is best called a title."""
+        """The text of the element that serves best as a title."""
         result = (_shortened(self._titles.get(name, []), _TITLE_CHARACTERS) for name in _TITLES)
         return next(filter(None, result), "")
 
@@ -144,7 +144,7 @@ class _Content:
         return _shortened(self._words, _SUMMARY_CHARACTERS)
 
     def element(self) -> bytes:
-        """The ``content`` element."""
+        """Returns the ``content`` element."""
         if not self._is_document:
             return b'<content type="text">%b</content>' % _text(self._xml.decode("utf-8", "replace")).encode()
         root = self._xml[self._root_at : self._end()]
@@ -155,7 +155,7 @@ class _Content:
         return b'<content type="application/xml">%b</content>' % root
 
     def _end(self) -> int:
-        """Where the root ends."""
+        """Returns the end of the root."""
         tag = _START_TAG.match(self._xml, self._root_at)
         assert tag is not None, "expat has found a tag there"
         return tag.end() if tag.group().endswith(b"/>") else self._xml.index(b">", self._last_tag_at) + 1
@@ -204,7 +204,7 @@ def _shortened(pieces: Iterable[str], characters: int) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as XML; what no XML document can contain is replaced."""
+    """Returns text as XML; characters that no XML document can contain are replaced."""
     return escape(_NO_CHARACTER.sub("\ufffd", text))
 
 

@@ -1,7 +1,7 @@
-"""How long to wait before trying again: exponential back-off with full jitter, and what servers ask for.
+"""Waits before new attempts: exponential back-off with full jitter, and the requests of servers.
 
-Full jitter (a time drawn evenly between nothing and the bound, which doubles with each attempt) keeps many clients of
-a server that comes back from coming back together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
+Full jitter (a time drawn evenly between zero and the bound, which doubles with each attempt) keeps many clients of
+a server that recovers from returning together. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
 Architecture Blog, 2015.
 """
 
@@ -18,7 +18,7 @@ _DOUBLINGS_MAX: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Times to wait.
+    """The bounds of waits.
 
     Args:
         first: Bound in seconds after the first failure.
@@ -31,17 +31,17 @@ class Backoff:
     random: random.Random = field(default_factory=random.SystemRandom)
 
     def bound(self, failures: int) -> float:
-        """The longest wait, in seconds, after so many failures in a row."""
+        """Returns the longest wait, in seconds, after so many failures in a row."""
         return min(self.longest, self.first * 2.0 ** min(failures - 1, _DOUBLINGS_MAX))
 
     def wait(self, failures: int, retry_after: float | None = None) -> float:
-        """Seconds to wait, at least what the server asked for (up to ``longest``)."""
+        """Returns the seconds to wait, at least what the server requested (up to ``longest``)."""
         drawn = self.random.uniform(0.0, self.bound(failures))
         return drawn if retry_after is None else max(drawn, min(retry_after, self.longest))
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Seconds that a ``Retry-After`` header asks for: a number or a date; ``None`` where it says neither."""
+    """Returns the seconds of a ``Retry-After`` header, a number or a date; ``None`` if it is neither."""
     if value is None:
         return None
     value = value.strip()

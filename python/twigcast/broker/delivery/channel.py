@@ -1,31 +1,71 @@
-"""What a way of pushing has to say: how deliveries become a request, and what an answer means."""
+"""The protocol of delivery channels, and the settings that a subscriber chooses.
+
+A channel sends in any way it likes. The parts that channels over HTTP share are here too: the POST request, the meaning
+of its response, and the media types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 from xml.parsers import expat
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from twigcast.broker.delivery.addresses import UrlPolicy
 from twigcast.broker.delivery.backoff import parse_retry_after
-from twigcast.broker.delivery.http_client import HttpResponse
-from twigcast.broker.model import QueuedDelivery, StoredSubscription
+from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed
+from twigcast.broker.errors import UrlRefused
+from twigcast.broker.model import DeliverySettings, QueuedDelivery, StoredSubscription
+from twigcast.reading.text import NO_CHARACTER, half_pair
 
 XML: Final = "application/xml"
 XML_FRAGMENT: Final = "application/xml-external-parsed-entity"
-"""For results of a query that are not one document: several elements, or text (RFC 7303, section 3)."""
+"""The media type of results that are not one document: several elements, or text (RFC 7303, section 3)."""
 
-ANSWER_BYTES_MAX: Final = 16 << 10
-"""Bytes read of an answer to a push: nothing in it matters, but reading it keeps the connection usable."""
+_RESPONSE_BYTES_MAX: Final = 16 << 10
+"""Bytes read of a response. Its body does not matter, but reading it keeps the connection usable."""
 
 
-@dataclass(frozen=True, slots=True)
-class PushRequest:
-    """A POST request that carries one or more deliveries."""
+def _checked_text(value: str) -> str:
+    if half_pair(value) is not None:
+        raise ValueError(NO_CHARACTER)
+    return value
 
-    url: str
-    headers: dict[str, str]
-    body: bytes
+
+Text = Annotated[str, AfterValidator(_checked_text)]
+"""Text without unpaired surrogates, which JSON strings may contain."""
+
+Url = Annotated[Text, StringConstraints(min_length=1, max_length=2_000)]
+
+
+class ChannelSettings(BaseModel):
+    """The settings of one kind of delivery, as API and console accept them.
+
+    A setting named ``url`` is an HTTP address, checked against the policy of the broker. One named ``secret`` is never
+    shown. All others are stored as JSON.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str
+
+    async def checked(self, policy: UrlPolicy) -> DeliverySettings:
+        """Returns the settings as the broker stores them.
+
+        Raises:
+            UrlRefused: The policy forbids the address.
+        """
+        options = self.model_dump(mode="json", exclude={"kind", "url", "secret"})
+        url, secret = getattr(self, "url", None), getattr(self, "secret", None)
+        return DeliverySettings(self.kind, None if url is None else await policy.check(url), secret, options=options)
+
+
+def shown_settings(stored: DeliverySettings) -> dict[str, Any]:
+    """Returns the settings of a subscription under their names in the API, without the secret."""
+    address = {} if stored.url is None else {"url": stored.url}
+    return {"kind": stored.kind, **address, **stored.options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,45 +74,55 @@ class Failure:
 
     reason: str
     retry_after: float | None = None
-    """Seconds that the server asked to wait."""
+    """Seconds that the receiver asked to wait."""
     gone: bool = False
-    """The server says that it will never want this again."""
+    """Whether the receiver says that it does not accept deliveries any more."""
     reached: bool | None = True
-    """Whether the host works, whatever it answered this subscriber; ``None``: it was not asked."""
+    """Whether the host works, whatever it answered this subscriber; ``None`` if it was not asked."""
 
 
 class Channel(Protocol):
-    """A way of pushing: webhooks, WebSub."""
+    """A way of pushing deliveries to a subscriber."""
 
     group_max: int
-    """Deliveries that one request may carry."""
+    """Number of deliveries that are sent together at most."""
 
-    async def request(
-        self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]
-    ) -> PushRequest | None:
-        """The request for these deliveries; ``None`` when there is nothing in them that is to be sent."""
+    async def send(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
+        """Sends deliveries, and returns ``None`` once the receiver has them all, or why it does not have them."""
 
 
-def judge(answer: HttpResponse) -> Failure | None:
-    """What an answer to a push means; ``None``: delivered. Redirects are failures."""
-    status = answer.status
-    if answer.is_success:
+async def post(client: HttpClient, url: str, headers: Mapping[str, str], body: bytes) -> Failure | None:
+    """Sends a POST request, and returns what its failure means, or ``None``. Redirects are failures."""
+    try:
+        response = await client.request(
+            "POST", url, headers=headers, body=body, answer_bytes_max=_RESPONSE_BYTES_MAX, cut=True
+        )
+    except UrlRefused as error:
+        return Failure(error.reason, reached=None)
+    except RequestFailed as error:
+        return Failure(error.reason, reached=False)
+    return _failure(response)
+
+
+def _failure(response: HttpResponse) -> Failure | None:
+    status = response.status
+    if response.is_success:
         return None
     return Failure(
         f"the server answered with status {status}",
-        retry_after=parse_retry_after(answer.headers.get("retry-after")) if status in (429, 503) else None,
+        retry_after=parse_retry_after(response.headers.get("retry-after")) if status in (429, 503) else None,
         gone=status == 410,
         reached=status < 500 and status != 429,
     )
 
 
 def content_type(delivery: QueuedDelivery) -> str:
-    """The media type of a delivery's body. Its encoding is told by the body itself."""
+    """Returns the media type of a delivery's body. The body itself declares its encoding."""
     return XML if delivery.payload is None or is_document(delivery.payload) else XML_FRAGMENT
 
 
 def is_document(payload: bytes) -> bool:
-    """Whether a result is a well-formed document of its own."""
+    """Returns whether a result is a well-formed document of its own."""
     parser = expat.ParserCreate(namespace_separator=" ")
     try:
         parser.Parse(payload, True)

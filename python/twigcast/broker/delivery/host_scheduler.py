@@ -1,12 +1,12 @@
-"""Who may send when: limits in all and for each host, circuit breakers, and waits.
+"""The schedule of requests: limits in all and for each host, circuit breakers, and waits.
 
-What is to be sent is a :class:`SendJob`: small, belonging to one host, and asked again and again to ``run`` one bounded
-turn. A job that waits, for its time, for its host or for a free place, is an entry in a queue, no task and no memory
-for bodies; so a hundred thousand subscribers that are down cost little. Hosts take turns, so that a slow one holds up
+A unit of work is a :class:`SendJob`: small, for one host, whose ``run`` is called again and again for one bounded
+turn. A job that waits, for its time, for its host or for a free slot, is an entry in a queue, no task and no memory
+for bodies; so a hundred thousand subscribers that are down cost little. Hosts take turns, so that a slow one delays
 only itself.
 
-A *breaker* opens after some failures of a host in a row: nothing is sent to it for a while, then one job alone probes
-it. Each probe that fails makes the next while longer.
+A *circuit breaker* opens after some failures of a host in a row: nothing is sent to it for a while, then one job alone
+probes it. Each probe that fails makes the next wait longer.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ _log = logging.getLogger(__name__)
 _HOSTS_MAX: Final = 10_000
 
 _CRASH_WAIT: Final = 30.0
-"""Seconds before a job that failed for a reason of our own is run again."""
+"""Time before a job that failed by a fault of the broker is run again."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """What became of one turn of a job."""
+    """The outcome of one turn of a job."""
 
     wait: float | None = None
-    """Seconds until its next turn; 0: as soon as it may; ``None``: it is done."""
+    """Seconds until its next turn; 0 for as soon as possible, ``None`` if it is done."""
 
     reached: bool | None = None
-    """Whether the host worked; ``None``: it was not asked."""
+    """Whether the host worked; ``None`` if it was not asked."""
 
 
 class SendJob(Protocol):
-    """Something to be sent to one host."""
+    """A job that sends to one host."""
 
     @property
     def host(self) -> str:
         """Its host, with scheme and port. It may be another one after a turn."""
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
-        """Send a bounded amount; when it is to ``probe`` the host, make one request."""
+        """Sends a bounded amount; to ``probe`` the host, one request."""
 
 
 @dataclass(slots=True)
@@ -58,24 +58,24 @@ class CircuitBreaker:
     failures_max: int
     backoff: Backoff
     failures: int = 0
-    """In a row."""
+    """Number of failures in a row."""
     opened: int = 0
-    """How often in a row it opened."""
+    """Number of times in a row that it opened."""
     until: float = 0.0
-    """While it is open: when the host may be probed."""
+    """Time when the host may be probed, while it is open."""
     probing: bool = False
 
     @property
     def is_closed(self) -> bool:
-        """Whether requests flow."""
+        """Returns whether requests flow."""
         return self.opened == 0
 
     def permits(self, now: float) -> bool:
-        """Whether a job may run now."""
+        """Returns whether a job may run now."""
         return self.is_closed or (not self.probing and now >= self.until)
 
     def report(self, reached: bool, now: float) -> None:
-        """Take in how a request went."""
+        """Records the outcome of a request."""
         if reached:
             self.failures = self.opened = 0
             return
@@ -93,18 +93,18 @@ class _Host:
     waiting: deque[SendJob] = field(default_factory=deque)
     active: int = 0
     is_listed: bool = False
-    """Whether it is among those whose turn will come."""
+    """Whether it is among those that have a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """What one host, and all, are sent at one time.
+    """The limits of requests to one host, and to all.
 
     Args:
         concurrency: Requests at one time in all.
         concurrency_per_host: Requests at one time to one host.
-        breaker_failures: Failures in a row after which a host is left alone.
-        breaker: How long: its bounds are those of the first and of the longest while.
+        breaker_failures: Failures in a row after which the breaker opens.
+        breaker: Bounds of the time that it stays open.
     """
 
     concurrency: int = 64
@@ -114,11 +114,11 @@ class HostLimits:
 
 
 class HostScheduler:
-    """Runs jobs, for one event loop.
+    """A scheduler of jobs, for one event loop.
 
     Args:
-        limits: How many at one time.
-        clock: Monotonic seconds.
+        limits: Limits of concurrency.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, limits: HostLimits | None = None, clock: Callable[[], float] | None = None) -> None:
@@ -126,7 +126,9 @@ class HostScheduler:
         self._clock = clock or asyncio.get_running_loop().time
         self._hosts: dict[str, _Host] = {}
         self._listed: deque[_Host] = deque()
-        self._later: list[tuple[float, int, SendJob | _Host]] = []  # a heap: jobs that wait, hosts that are left alone
+        self._later: list[
+            tuple[float, int, SendJob | _Host]
+        ] = []  # a heap: jobs that wait, and hosts with an open breaker
         self._number = 0  # tells entries of the same time apart
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[AttemptOutcome]] = set()
@@ -134,15 +136,15 @@ class HostScheduler:
 
     @property
     def active(self) -> int:
-        """Jobs that run now."""
+        """Number of running jobs."""
         return len(self._tasks)
 
     def open_hosts(self) -> list[str]:
-        """Hosts that are left alone for now."""
+        """Returns the hosts whose breaker is open."""
         return [name for name, host in self._hosts.items() if not host.breaker.is_closed]
 
     def add(self, job: SendJob, wait: float = 0.0) -> None:
-        """Let a job run after ``wait`` seconds. A job is added once; it is done when its turn says so."""
+        """Runs a job after ``wait`` seconds. A job is added once; the outcome of its turn says when it is done."""
         if wait > 0:
             self._add_later(self._clock() + wait, job)
         else:
@@ -150,7 +152,7 @@ class HostScheduler:
             self._fill()
 
     async def stop(self, grace: float) -> None:
-        """Start nothing more; let running turns end for up to ``grace`` seconds, then break them off."""
+        """Starts no further turn; waits up to ``grace`` seconds for running turns, then cancels them."""
         self._stopping = True
         if self._timer is not None:
             self._timer.cancel()
@@ -172,7 +174,7 @@ class HostScheduler:
         self._list(host)
 
     def _forget_hosts(self) -> None:
-        """Keep the number of hosts that failed once, and were not asked again, within bounds."""
+        """Bounds the number of hosts that failed once, and were not asked again."""
         if len(self._hosts) >= _HOSTS_MAX:
             idle = [host.name for host in self._hosts.values() if not (host.waiting or host.active or host.is_listed)]
             for name in idle:
@@ -184,7 +186,7 @@ class HostScheduler:
             self._listed.append(host)
 
     def _fill(self) -> None:
-        """Start what may start."""
+        """Starts the turns that may start."""
         while self._listed and len(self._tasks) < self._limits.concurrency and not self._stopping:
             host = self._listed.popleft()
             host.is_listed = False
@@ -216,7 +218,7 @@ class HostScheduler:
         if turn.wait is not None:
             self.add(job, turn.wait)
         self._list(host)
-        # A host that comes again is made anew; only one with a past is worth remembering.
+        # A host that comes again is made anew; only one with failures has to be remembered.
         if not (host.waiting or host.active or host.is_listed or host.breaker.failures):
             self._hosts.pop(host.name, None)
         self._fill()

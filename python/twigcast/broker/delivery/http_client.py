@@ -1,8 +1,8 @@
-"""HTTP requests to URLs that others chose: to checked addresses, in bounded time, with bounded answers.
+"""HTTP requests to URLs by other parties: to checked addresses, in bounded time, with bounded responses.
 
-``httpcore2`` makes the connections through a backend of ours, which resolves a host, judges what it found and connects
-to that very address. TLS still verifies the name. Proxies of the environment are not used, cookies not kept, and
-redirects not followed unless asked, each then judged like the first request.
+``httpcore2`` makes the connections through a backend of ours, which resolves a host, judges the addresses and connects
+to one of them. TLS still verifies the name. Proxies of the environment are not used, cookies not kept, and
+redirects followed only on request, each then judged like the first URL.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from urllib.parse import urljoin, urlunsplit
 
 import httpcore2
 
-from twigcast import __version__
+from twigcast._core import VERSION
 from twigcast.broker.delivery.addresses import HostNotFound, UrlPolicy, parse_url
 
-USER_AGENT: Final = f"twigcast/{__version__}"
+USER_AGENT: Final = f"twigcast/{VERSION}"
 
 REDIRECTS_MAX: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class RequestFailed(Exception):
-    """There was no answer: not reached, broken off, no HTTP, or too slow.
+    """A request without a response: not connected, broken off, no HTTP, or too slow.
 
     Args:
         reason: What happened, for people.
@@ -40,25 +40,25 @@ class RequestFailed(Exception):
 
 
 class ResponseTooLarge(RequestFailed):
-    """The answer is longer than the limit."""
+    """A response longer than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that the parts of a request may take."""
+    """The timeouts of the parts of a request, in seconds."""
 
     connect: float = 5.0
     read: float = 15.0
-    """Between two pieces of the answer, and for its start."""
+    """Time between two parts of the response, and before its start."""
     total: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """An answer, as much of it as was asked for."""
+    """A response, or as much of it as was requested."""
 
     url: str
-    """After redirects."""
+    """Address after redirects."""
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     """Names in lower case; of repeated ones the last."""
@@ -66,12 +66,12 @@ class HttpResponse:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is 2xx."""
+        """Returns whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 class _CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the addresses that the policy has judged."""
+    """A backend that connects to the addresses that the policy has judged."""
 
     def __init__(self, policy: UrlPolicy) -> None:
         self._policy = policy
@@ -98,13 +98,13 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class HttpClient:
-    """Makes requests, for one event loop.
+    """An HTTP client for one event loop.
 
     Args:
-        policy: Which addresses are permitted.
-        timeouts: Of each request; redirects count as one with the first.
+        policy: Permitted addresses.
+        timeouts: Timeouts of each request; redirects count as one with the first.
         connections_max: Connections open at one time.
-        ssl_context: For HTTPS; ``None``: the system's authorities.
+        ssl_context: Context for HTTPS; by default with the system's authorities.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class HttpClient:
         )
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._pool.aclose()
 
     async def request(
@@ -140,21 +140,21 @@ class HttpClient:
         cut: bool = False,
         redirects: bool = False,
     ) -> HttpResponse:
-        """Make a request and read its answer, unpacked where it is gzipped.
+        """Sends a request and returns its response, unpacked if it is gzipped.
 
         Args:
             method: ``GET``, ``POST``.
-            url: Where to.
-            headers: Beyond ``Host``, ``User-Agent`` and lengths.
-            body: What is sent.
-            answer_bytes_max: Bytes that are read of the answer, packed and unpacked.
-            cut: Leave the rest of a longer answer unread; otherwise it is an error.
-            redirects: Follow them (of GET requests).
+            url: The address.
+            headers: Headers beyond ``Host``, ``User-Agent`` and lengths.
+            body: The body of the request.
+            answer_bytes_max: Bytes that are read of the response, packed and unpacked.
+            cut: Whether the rest of a longer response is left unread; otherwise it is an error.
+            redirects: Whether to follow redirects (of GET requests).
 
         Raises:
             UrlRefused: The address is not permitted.
-            RequestFailed: There was no answer.
-            AnswerTooLarge: It was longer than ``answer_bytes_max``, and ``cut`` was not asked for.
+            RequestFailed: There was no response.
+            ResponseTooLarge: It was longer than ``answer_bytes_max``, and ``cut`` is false.
         """
         try:
             async with asyncio.timeout(self._timeouts.total):
@@ -223,7 +223,7 @@ _UNPACKED_STEP: Final = 1 << 16
 
 
 async def _unpacked(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """What gzipped or deflated chunks hold, in small pieces however well it was packed."""
+    """Yields the content of gzipped or deflated chunks, in small parts however well it was packed."""
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
         async for chunk in chunks:
@@ -240,11 +240,11 @@ async def _unpacked(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes
 
 
 def gunzip(packed: bytes, bytes_max: int) -> bytes:
-    """What a gzipped file holds.
+    """Returns the content of a gzipped file.
 
     Raises:
         RequestFailed: It is damaged.
-        AnswerTooLarge: It holds more than ``bytes_max`` bytes.
+        ResponseTooLarge: It holds more than ``bytes_max`` bytes.
     """
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:

@@ -1,13 +1,13 @@
-"""Pushing: from queues that have something pending to subscribers' servers, in order, at least once.
+"""Pushing: from queues with pending deliveries to subscribers' servers, in order, at least once.
 
-There is one :class:`_Queue` for each pushed subscription that has something pending, and it is only a place in a queue
-(:mod:`~twigcast.broker.delivery.host_scheduler`) and a count of attempts; what is idle is a number in a table. A turn
+There is one :class:`_PushQueue` for each pushed subscription with pending deliveries. It is only a job of the
+:mod:`~twigcast.broker.delivery.host_scheduler` and a count of attempts; an idle queue is a number in a table. A turn
 reads a few deliveries from the store, sends them one after the other, and acknowledges each. A failure ends the turn,
-and the queue comes again after a while with the same delivery. One that fails too often becomes a dead letter, and the
+and the next turn begins with the same delivery. One that fails too often becomes a dead letter, and the
 queue goes on: nothing ends silently.
 
-Attempts that failed are counted in the store, so that a delivery comes to its end however often the broker restarts.
-After a restart what is pending is pending still, and is marked as possibly delivered before.
+Failed attempts are counted in the store, so that the attempts at a delivery end however often the broker restarts.
+After a restart pending deliveries are still pending, and are marked as possibly delivered before.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.addresses import origin_of
 from twigcast.broker.delivery.backoff import Backoff
-from twigcast.broker.delivery.channel import ANSWER_BYTES_MAX, Channel, Failure, judge
+from twigcast.broker.delivery.channel import Channel, Failure
 from twigcast.broker.delivery.host_scheduler import AttemptOutcome, HostLimits, HostScheduler
-from twigcast.broker.delivery.http_client import HttpClient, RequestFailed
-from twigcast.broker.errors import StoreUnavailable, UrlRefused
+from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import (
     DeliveryId,
-    DeliveryKind,
     ErrorRecord,
     QueuedDelivery,
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.service import BrokerInterface
-from twigcast.broker.store.interface import Attempts, Transaction
+from twigcast.broker.store.records import Attempts
+from twigcast.broker.store.store import Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -44,20 +43,20 @@ _TURN_DELIVERIES: Final = 32
 _TURN_BYTES: Final = 256 << 10
 _ASKED_AT_ONCE: Final = 10_000
 _STORE_WAIT: Final = 2.0
-"""Seconds until a queue asks again a store that did not answer."""
+"""Time until a queue reads again from a store that did not answer."""
 _REPLAY_WAIT: Final = 1.0
-"""Seconds until a queue that waits for its replay looks again, should nobody tell it."""
+"""Time until a queue that waits for its replay checks again without an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushSettings:
-    """How hard is tried.
+    """The bounds of attempts.
 
     Args:
         attempts_max: Attempts until a delivery becomes a dead letter.
         seconds_max: Seconds after the first attempt when it becomes one, whatever the number of attempts.
         backoff: Waits between attempts.
-        hosts: How many requests at one time, and when a host is left alone.
+        hosts: Limits and circuit breakers of hosts.
     """
 
     attempts_max: int = 12
@@ -68,7 +67,7 @@ class PushSettings:
 
 @dataclass(slots=True)
 class PushCounts:
-    """What pushing has done since the start."""
+    """The counters of pushing since the start."""
 
     attempts: int = 0
     delivered: int = 0
@@ -79,21 +78,19 @@ class PushCounts:
 
 
 class Pusher:
-    """Pushes what queues have pending. A watcher of the broker.
+    """A commit listener that pushes the pending deliveries of queues.
 
     Args:
-        broker: Where deliveries come from.
-        outgoing: Makes the requests.
-        channels: By kind of delivery.
-        settings: How hard is tried.
-        clock: Monotonic seconds.
+        broker: The broker with the deliveries.
+        channels: Channels by kind of delivery.
+        settings: The bounds of attempts.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
         self,
-        broker: BrokerInterface,
-        outgoing: HttpClient,
-        channels: Mapping[DeliveryKind, Channel],
+        broker: Broker,
+        channels: Mapping[str, Channel],
         settings: PushSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,26 +98,25 @@ class Pusher:
         self.settings = settings or PushSettings()
         self.clock = clock
         self.counts = PushCounts()
-        self._outgoing = outgoing
         self._channels = channels
         self._queues = HostScheduler(self.settings.hosts, clock)
         self._targets: dict[int, tuple[int, str, str]] = {}  # queue to tenant, key and host of its subscription
-        self._busy: dict[int, _Queue] = {}
+        self._busy: dict[int, _PushQueue] = {}
         self._unsure: set[int] = set()  # queues that may have something pending
         self._asking: asyncio.Task[None] | None = None
         self._before_start = 0
 
     @property
     def busy_queues(self) -> int:
-        """Queues that have something pending."""
+        """Number of queues with pending deliveries."""
         return len(self._busy)
 
     def open_hosts(self) -> list[str]:
-        """Hosts that are left alone for now, since they failed."""
+        """Returns the hosts to which nothing is sent for now, since they failed."""
         return self._queues.open_hosts()
 
     async def start(self, stored: Iterable[StoredSubscription]) -> None:
-        """Go on with what is pending.
+        """Resumes pushing.
 
         Args:
             stored: All pushed subscriptions.
@@ -131,22 +127,22 @@ class Pusher:
         self._ask(self._targets)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Let attempts that run come to their end, for ``grace`` seconds, and start no more."""
+        """Waits up to ``grace`` seconds for running attempts, and starts no more."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
         await self._queues.stop(grace)
 
-    # The broker tells -----------------------------------------------------------------------------------------------
+    # Commit listener --------------------------------------------------------------------------------------------------
 
     def on_deliveries(self, queue_ids: Collection[int]) -> None:
-        """Queues got deliveries."""
+        """Wakes queues with new deliveries."""
         for queue_id in queue_ids:
             if queue_id in self._targets:
                 self._wake(queue_id)
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
-        """Subscriptions changed or went."""
+        """Applies changes of subscriptions."""
         for subscription in removed:
             self._targets.pop(subscription.queue_id, None)
         for subscription in changed:
@@ -158,13 +154,14 @@ class Pusher:
         self._ask(queue_id for queue_id in active if queue_id not in self._busy)
 
     def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Dead letters are tried once more, each by itself. One that is not delivered is given up again."""
+        """Tries dead letters once more, each by itself. One that fails becomes a dead letter again."""
         for delivery in deliveries:
             self._queues.add(_Redelivery(self, delivery))
 
     def _learn(self, subscription: StoredSubscription) -> None:
-        if subscription.delivery.kind in self._channels:
-            host = origin_of(subscription.delivery.url or "")
+        if self.can_send(subscription):
+            settings = subscription.delivery
+            host = settings.kind if settings.url is None else origin_of(settings.url)
             self._targets[subscription.queue_id] = (subscription.tenant_id, subscription.key, host)
         else:
             self._targets.pop(subscription.queue_id, None)
@@ -172,13 +169,13 @@ class Pusher:
     def _wake(self, queue_id: int) -> None:
         queue = self._busy.get(queue_id)
         if queue is None:
-            queue = self._busy[queue_id] = _Queue(self, queue_id)
+            queue = self._busy[queue_id] = _PushQueue(self, queue_id)
             self._queues.add(queue)
         else:
             queue.again = True
 
     def _wake_anew(self, queue_id: int) -> None:
-        """Wake a queue whose subscription is another now: it waits no longer, neither for its time nor for its host."""
+        """Wakes a queue whose subscription has changed: its waits, for its time or its host, end."""
         queue = self._busy[queue_id]
         if queue.is_running:
             queue.again = True
@@ -188,7 +185,7 @@ class Pusher:
             self._queues.add(queue)
 
     def _ask(self, queue_ids: Iterable[int]) -> None:
-        """Wake those queues that turn out to have something pending: of many that are new, none has."""
+        """Wakes those queues that turn out to have something pending: of many new ones, none has."""
         self._unsure.update(queue_ids)
         if self._unsure and (self._asking is None or self._asking.done()):
             self._asking = asyncio.get_running_loop().create_task(self._wake_filled())
@@ -207,53 +204,40 @@ class Pusher:
                 continue
             self.on_deliveries(filled)
 
-    # For queues ------------------------------------------------------------------------------------------------------
+    # For jobs ---------------------------------------------------------------------------------------------------------
 
     def identity(self, queue_id: int) -> tuple[int, str, str] | None:
-        """Tenant, key and host of a queue's subscription, while there is one that is pushed."""
+        """Returns tenant, key and host of a queue's subscription, if it is pushed."""
         return self._targets.get(queue_id)
 
     def rest(self, queue_id: int) -> None:
-        """A queue has nothing to do."""
+        """Removes a queue that has nothing to do."""
         self._busy.pop(queue_id, None)
 
     def may_have_been_sent(self, delivery: QueuedDelivery) -> bool:
-        """Whether an earlier run of the broker may have sent a delivery."""
+        """Returns whether an earlier run of the broker may have sent a delivery."""
         return delivery.id.seq <= self._before_start
 
     def group_max(self, subscription: StoredSubscription) -> int:
-        """Deliveries that one request may carry."""
+        """Returns the number of deliveries that may be sent together."""
         return self._channels[subscription.delivery.kind].group_max
 
-    async def attempt(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | bool:
-        """Send deliveries in one request: the failure, or whether there was anything to send."""
-        request = await self._channels[subscription.delivery.kind].request(subscription, deliveries)
-        if request is None:
-            return False
+    def can_send(self, subscription: StoredSubscription) -> bool:
+        """Returns whether there is a channel for a subscription."""
+        return subscription.delivery.kind in self._channels
+
+    async def attempt(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
+        """Sends deliveries together, and counts the attempt."""
         self.counts.attempts += 1
-        try:
-            answer = await self._outgoing.request(
-                "POST",
-                request.url,
-                headers=request.headers,
-                body=request.body,
-                answer_bytes_max=ANSWER_BYTES_MAX,
-                cut=True,
-            )
-        except UrlRefused as error:
-            failure: Failure | None = Failure(error.reason, reached=None)
-        except RequestFailed as error:
-            failure = Failure(error.reason, reached=False)
-        else:
-            failure = judge(answer)
+        failure = await self._channels[subscription.delivery.kind].send(subscription, deliveries)
         if failure is None:
             self.counts.delivered += len(deliveries)
-            return True
-        self.counts.failed += 1
+        else:
+            self.counts.failed += 1
         return failure
 
     async def record(self, queue_id: int, attempts: Attempts, reason: str) -> None:
-        """Keep what went wrong where the owner of the subscription sees it, and how often it did."""
+        """Stores an error, which the owner of the subscription sees, and the number of attempts."""
         record = ErrorRecord(attempts.id.subscription_id, time.time(), reason, attempts.id.seq)
 
         def keep(transaction: Transaction) -> None:
@@ -263,53 +247,53 @@ class Pusher:
         await self.broker.change(keep)
 
     async def attempts(self, queue_id: int) -> Attempts | None:
-        """What was tried at the first delivery of a queue before the broker started."""
+        """Returns the attempts at the first delivery of a queue before the broker started."""
         return await asyncio.to_thread(self.broker.store.attempts, queue_id)
 
     async def forget_attempts(self, queue_id: int) -> None:
-        """The first delivery of a queue has come to its end."""
+        """Removes the attempts at the first delivery of a queue."""
         await self.broker.change(lambda transaction: transaction.set_attempts(queue_id, None))
 
 
 def _tell_fault(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        _log.error("lanes that may have something pending could not be found", exc_info=error)
+        _log.error("queues with pending deliveries could not be found", exc_info=error)
 
 
-class _Queue:
-    """A queue that has something pending."""
+class _PushQueue:
+    """A queue with pending deliveries."""
 
     def __init__(self, pusher: Pusher, queue_id: int) -> None:
         self._pusher = pusher
         self._queue_id = queue_id
         self._host = ""
         self.again = False
-        """Whether something came while a turn was on."""
+        """Whether a delivery came during a turn."""
         self.is_running = False
         self.is_abandoned = False
-        """Whether another one took its place; what is left in a queue does nothing."""
+        """Whether another job has replaced this one, which does nothing any more."""
         self._tried = DeliveryId(0, 0)  # the last one that was tried
         self._attempts = 0  # at the first one that is pending
         self._first_at = 0.0
-        self._remembers = True  # whether the store may know of attempts
+        self._remembers = True  # whether the store may hold attempts
 
-    def successor(self) -> _Queue:
-        """The same queue with all its attempts, to be put into a queue anew."""
-        queue = _Queue(self._pusher, self._queue_id)
+    def successor(self) -> _PushQueue:
+        """Returns a new job for the same queue, which may try all attempts again."""
+        queue = _PushQueue(self._pusher, self._queue_id)
         queue._tried = self._tried
         return queue
 
     @property
     def host(self) -> str:
-        """Where its subscriber is."""
+        """The host of its subscriber."""
         existing = self._pusher.identity(self._queue_id)
         if existing is not None:
             self._host = existing[2]
         return self._host
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
-        """Send a few deliveries."""
+        """Sends a few deliveries."""
         if self.is_abandoned:
             return AttemptOutcome()
         self.again, self.is_running = False, True
@@ -334,7 +318,7 @@ class _Queue:
         if subscription is None or not pending:
             return AttemptOutcome()
         if subscription.replay_next is not None:
-            # Live deliveries may lie there already, behind a past that is not complete.
+            # Live deliveries may be stored already, behind a replay that is not complete.
             pending = [delivery for delivery in pending if delivery.id.seq < subscription.replay_next]
             if not pending:
                 return AttemptOutcome(wait=_REPLAY_WAIT)
@@ -348,36 +332,36 @@ class _Queue:
         return AttemptOutcome(wait=0.0, reached=reached)
 
     def _read(self, tenant_id: int, key: str) -> tuple[StoredSubscription | None, list[QueuedDelivery]]:
-        """The subscription as it is now, and then what is pending: in this order, so that replay is not overtaken."""
+        """Returns the subscription and then its pending deliveries: in this order, so that replay is not overtaken."""
         store = self._pusher.broker.store
         subscription = store.subscription(tenant_id, key)
         if (
             subscription is None
             or subscription.queue_id != self._queue_id
             or subscription.state is not SubscriptionState.ACTIVE
-            or subscription.delivery.kind == "pull"
-            # A lease that has ended; the hub is about to say so.
+            or not self._pusher.can_send(subscription)
+            # An expired lease; the hub is about to end the subscription.
             or (subscription.delivery.expires or math.inf) <= time.time()
         ):
             return None, []
         return subscription, store.pending(self._queue_id, limit=_TURN_DELIVERIES, bytes_max=_TURN_BYTES)
 
     async def _send(self, subscription: StoredSubscription, group: Sequence[QueuedDelivery]) -> AttemptOutcome:
-        """Try to send some deliveries: the turn goes on where it says to wait for no time."""
+        """Tries to send some deliveries: the turn goes on if the outcome has no wait."""
         marked = [delivery._replace(redelivered=self._is_redelivery(delivery)) for delivery in group]
         if group[0].id != self._tried:
             await self._begin(group[0])
         self._tried = group[0].id
-        outcome = await self._pusher.attempt(subscription, marked)
-        if not isinstance(outcome, Failure):
+        failure = await self._pusher.attempt(subscription, marked)
+        if failure is None:
             await self._pusher.broker.acknowledge_up_to(self._queue_id, group[-1].id.seq)
             await self._end()
-            return AttemptOutcome(wait=0.0, reached=True if outcome else None)
+            return AttemptOutcome(wait=0.0, reached=True)
         self._attempts += 1
-        return await self._failed(subscription, group, outcome)
+        return await self._failed(subscription, group, failure)
 
     async def _begin(self, delivery: QueuedDelivery) -> None:
-        """Count attempts at another delivery: from none on, or from where an earlier run of the broker was."""
+        """Counts attempts at another delivery, from zero or from those of an earlier run of the broker."""
         self._attempts, self._first_at = 0, self._pusher.clock()
         if not (self._remembers and self._tried.seq == 0 and self._pusher.may_have_been_sent(delivery)):
             return
@@ -388,7 +372,7 @@ class _Queue:
             self._first_at -= max(0.0, time.time() - existing.first_at)
 
     async def _end(self) -> None:
-        """A delivery has come to its end, whichever."""
+        """Ends the attempts at a delivery."""
         if self._attempts and self._remembers:
             await self._pusher.forget_attempts(self._queue_id)
             self._remembers = False
@@ -408,7 +392,7 @@ class _Queue:
         await pusher.record(self._queue_id, Attempts(group[0].id, self._attempts, since), reason)
         if failure.gone:
             pusher.counts.suspended += 1
-            reason = "its server answered with status 410 (Gone): it does not want deliveries any more"
+            reason = f"the receiver does not accept deliveries any more: {failure.reason}"
             await pusher.broker.set_state(subscription, SubscriptionState.SUSPENDED, reason)
             return AttemptOutcome(reached=reached)
         if self._attempts >= settings.attempts_max or pusher.clock() - self._first_at >= settings.seconds_max:
@@ -421,7 +405,7 @@ class _Queue:
 
 
 class _Redelivery:
-    """A dead letter that is tried again, once for each time that someone asks."""
+    """A dead letter that is tried again, once for each request."""
 
     def __init__(self, pusher: Pusher, delivery: QueuedDelivery) -> None:
         self._pusher = pusher
@@ -429,12 +413,12 @@ class _Redelivery:
 
     @property
     def host(self) -> str:
-        """Where its subscriber is."""
+        """The host of its subscriber."""
         existing = self._pusher.identity(self._delivery.queue_id)
         return "" if existing is None else existing[2]
 
     async def run(self, *, probe: bool) -> AttemptOutcome:
-        """Send it."""
+        """Sends it."""
         try:
             return await self._send()
         except StoreUnavailable as error:
@@ -446,13 +430,14 @@ class _Redelivery:
         subscription = await asyncio.to_thread(broker.store.subscription, delivery.message.tenant_id, delivery.key)
         if subscription is None:
             return AttemptOutcome()
-        if subscription.state is not SubscriptionState.ACTIVE or subscription.delivery.kind == "pull":
-            what = "not pushed any more" if subscription.delivery.kind == "pull" else subscription.state.value
-            await broker.dead_letter([(delivery, 0, f"its subscription is {what}")])
+        can_send = self._pusher.can_send(subscription)
+        if subscription.state is not SubscriptionState.ACTIVE or not can_send:
+            state = subscription.state.value if can_send else "not pushed any more"
+            await broker.dead_letter([(delivery, 0, f"its subscription is {state}")])
             return AttemptOutcome()
-        outcome = await self._pusher.attempt(subscription, [delivery])
-        if isinstance(outcome, Failure):
-            await broker.dead_letter([(delivery, 1, outcome.reason)])
-            return AttemptOutcome(reached=outcome.reached)
+        failure = await self._pusher.attempt(subscription, [delivery])
+        if failure is not None:
+            await broker.dead_letter([(delivery, 1, failure.reason)])
+            return AttemptOutcome(reached=failure.reached)
         await broker.acknowledge(delivery.queue_id, [delivery.id])
         return AttemptOutcome(reached=True)

@@ -1,7 +1,7 @@
-"""Webhooks: each delivery is one POST of its body, signed, with what identifies it in the headers.
+"""Webhooks: each delivery is one signed POST request with the body, identified by its headers.
 
-The signature is HMAC-SHA256 over the time stamp, a full stop and the body, so that a request that somebody recorded
-cannot be sent again later. Names of keys and messages are percent-encoded UTF-8, since headers are ASCII.
+The signature is HMAC-SHA256 over the time stamp, a full stop and the body, so that a recorded request cannot be sent
+again later. Keys and the names of messages are percent-encoded UTF-8, since headers are ASCII.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
-from twigcast.broker.delivery.channel import PushRequest, content_type
+from pydantic import Field, StringConstraints
+
+from twigcast.broker.delivery.channel import ChannelSettings, Failure, Text, Url, content_type, post
+from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.model import QueuedDelivery, StoredSubscription
 
 DELIVERY_HEADER: Final = "Twigcast-Delivery"
@@ -27,41 +30,47 @@ SIGNATURE_HEADER: Final = "Twigcast-Signature"
 _UNQUOTED: Final = "!#$&'()*+,/:;=?@[]{}|^`~"
 
 
-def sign(secret: str, timestamp: int, body: bytes) -> str:
-    """The value of the signature header.
+class WebhookSettings(ChannelSettings):
+    """The settings of a webhook."""
 
-    Args:
-        secret: Of the subscription.
-        timestamp: Seconds since the epoch, as in the time stamp header.
-        body: As sent.
-    """
+    kind: Literal["webhook"]
+    url: Url = Field(title="Address of the webhook", description="The address of the webhook.")
+    secret: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None,
+        title="Secret for signatures",
+        description="The key of the signatures of requests. It is never shown again.",
+    )
+
+
+def sign(secret: str, timestamp: int, body: bytes) -> str:
+    """Returns the value of the signature header. ``timestamp`` is that of the time stamp header."""
     digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"sha256={digest.hexdigest()}"
 
 
 def verify(secret: str, timestamp: str, body: bytes, signature: str, *, tolerance: float = 300.0) -> bool:
-    """Whether a request is from the broker and not older than ``tolerance`` seconds: for those who receive."""
+    """Returns whether a request is from the broker and at most ``tolerance`` seconds old. Receivers may call it."""
     if not (timestamp.isascii() and timestamp.isdigit()) or abs(time.time() - int(timestamp)) > tolerance:
         return False
     return hmac.compare_digest(sign(secret, int(timestamp), body).encode(), signature.encode())
 
 
 class WebhookChannel:
-    """Requests of webhooks.
+    """The channel that posts each delivery to the address of its subscription.
 
     Args:
-        clock: Seconds since the epoch.
+        client: Sends the requests.
+        clock: Returns seconds since the epoch.
     """
 
     group_max = 1
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, client: HttpClient, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
         self._clock = clock
 
-    async def request(
-        self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]
-    ) -> PushRequest | None:
-        """One delivery as a request."""
+    async def send(self, subscription: StoredSubscription, deliveries: Sequence[QueuedDelivery]) -> Failure | None:
+        """Posts one delivery."""
         (delivery,) = deliveries
         settings = subscription.delivery
         timestamp = int(self._clock())
@@ -76,4 +85,4 @@ class WebhookChannel:
         }
         if settings.secret:
             headers[SIGNATURE_HEADER] = sign(settings.secret, timestamp, delivery.body)
-        return PushRequest(settings.url or "", headers, delivery.body)
+        return await post(self._client, settings.url or "", headers, delivery.body)

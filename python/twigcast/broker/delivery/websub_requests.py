@@ -1,4 +1,4 @@
-"""What is asked of the WebSub hub: topics, content filters, and the parameters of a form."""
+"""Requests to the WebSub hub: topics, content filters, and the parameters of a form."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import FeedName
 from twigcast.broker.model import StoredSubscription, SubscriptionState
-from twigcast.broker.service import BrokerInterface
 from twigcast.errors import QueryError
 from twigcast.query_check import check
 
@@ -22,7 +22,7 @@ _REWRITES: Final = "this topic rewrites messages; hub.filter is only for topics 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a subscriber wants to hear of."""
+    """A topic as a subscriber follows it."""
 
     url: str
     feed: FeedName
@@ -45,20 +45,20 @@ class Intent:
 
     @property
     def key(self) -> str:
-        """Of the subscription: one for each topic and callback."""
+        """Key of the subscription: one for each topic and callback."""
         return key_of(self.topic.url, self.callback)
 
 
 def key_of(topic_url: str, callback: str) -> str:
-    """The key of the subscription of a callback to a topic."""
+    """Returns the key of the subscription of a callback to a topic."""
     digest = hashlib.sha256(f"{topic_url}\n{callback}".encode()).hexdigest()
     return f"websub:{digest[:32]}"
 
 
 def find_feed(
-    broker: BrokerInterface, kind: str, tenant_id: int, name: str
+    broker: Broker, kind: str, tenant_id: int, name: str
 ) -> tuple[FeedName | None, StoredSubscription | None]:
-    """A feed with the subscription that it is of, if there is such a feed. Blocks."""
+    """Returns a feed, and the subscription if it is one's, if the feed exists. Blocks."""
     if kind == "sources":
         source = broker.store.source(tenant_id, name)
         return (None if source is None else FeedName("sources", tenant_id, name, source.id)), None
@@ -69,7 +69,7 @@ def find_feed(
 
 
 def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -> Topic:
-    """A topic with a content filter.
+    """Returns a topic with a content filter.
 
     Raises:
         Invalid: The filter is no XPath expression, or the topic rewrites messages.
@@ -81,7 +81,7 @@ def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -
     if topic.dialect == "xquery":
         raise Invalid(_REWRITES)
     try:
-        # By itself first: it must not reach beyond the parentheses that are put around it.
+        # By itself first: it must not extend beyond the parentheses that are put around it.
         check(content_filter, namespaces=merged, dialect=topic.dialect)
         check(f"({content_filter})", namespaces=merged, dialect=topic.dialect)
     except QueryError as error:
@@ -97,16 +97,16 @@ def narrowed(topic: Topic, content_filter: str, namespaces: Mapping[str, str]) -
 
 
 def paused_or_active(subscription: StoredSubscription) -> SubscriptionState:
-    """What a subscription means for those that follow it: its own suspension is its own affair."""
+    """Returns the state for the subscribers of a subscription, which its suspension does not affect."""
     paused = subscription.state is SubscriptionState.PAUSED
     return SubscriptionState.PAUSED if paused else SubscriptionState.ACTIVE
 
 
 def one(form: Mapping[str, Sequence[str]], name: str) -> str:
-    """A parameter that must be given, once.
+    """Returns a required parameter, which occurs once.
 
     Raises:
-        Invalid: It is not.
+        Invalid: It does not.
     """
     values = form.get(name, ())
     if len(values) != 1 or not values[0]:
@@ -115,12 +115,12 @@ def one(form: Mapping[str, Sequence[str]], name: str) -> str:
 
 
 def optional(form: Mapping[str, Sequence[str]], name: str) -> str | None:
-    """A parameter that may be given, once."""
+    """Returns an optional parameter, which occurs at most once."""
     return one(form, name) if any(form.get(name, ())) else None
 
 
 def seconds(text: str | None) -> float | None:
-    """A length of time.
+    """Returns a length of time.
 
     Raises:
         Invalid: It is no positive whole number.
@@ -133,7 +133,7 @@ def seconds(text: str | None) -> float | None:
 
 
 def namespaces_of(entries: Sequence[str]) -> dict[str, str]:
-    """Prefix to namespace.
+    """Returns namespaces by prefix.
 
     Raises:
         Invalid: An entry is no pair.

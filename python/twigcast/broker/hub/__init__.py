@@ -1,8 +1,8 @@
-"""The engine at work: what happens to a message between its acceptance and the queues of its subscribers.
+"""The hub: the way of a message from its acceptance to the queues of its subscribers.
 
 - ``population``: the subscriptions in the engine, by tenant;
 - ``writer``: the one thread that changes the store, many operations in one commit (``commit``);
-- ``operations``: what it carries out, and ``publishing``: the operation that matters most;
+- ``operations``: the operations, and ``publishing``: the most important of them;
 - ``external_queries``: queries that Saxon evaluates;
-- ``replay``: the stored past for new subscriptions; ``retention``: its end.
+- ``replay``: matching stored messages for new subscriptions; ``retention``: their removal.
 """

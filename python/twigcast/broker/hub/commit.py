@@ -1,12 +1,13 @@
-"""A group: the operations that one commit makes durable, and what is to be done once it has.
+"""A commit group: the operations that one commit makes durable, and what follows from it.
 
-Operations are carried out in the writing thread, inside the transaction. They change the engine at the same time, so
-that what follows in the group sees it, and leave behind how to undo that: when the commit fails, engine and store
-agree again. What is said of a group to the event loop is collected here and handed over at once, after the commit.
+Operations run in the writing thread, inside the transaction. They change the engine at the same time, so
+that later operations of the group see it, and record how to undo that: when the commit fails, engine and store
+agree again. The results for the event loop are collected here and passed on at once, after the commit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from asyncio import Future
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from twigcast.broker.hub.population import BrokerPopulation, RegisteredSubscript
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery, StoredMessage, StoredSubscription, Tenant
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Store, Transaction
+from twigcast.broker.store.store import Store, Transaction
 
 
 @dataclass(slots=True)
@@ -30,34 +31,31 @@ class PublishedMessage:
     keys: list[str]
 
 
+@dataclass(eq=False)
 class Operation:
-    """Something that the writing thread carries out.
-
-    Args:
-        future: Told of the result, in the event loop.
-    """
+    """An operation of the writing thread."""
 
     messages = 0
-    """Messages that it publishes."""
+    """Number of messages that it publishes."""
     size = 0
-    """Their bytes."""
+    """Bytes of these messages."""
     commutes = False
-    """Whether it may be carried out before the publications and changes of subscriptions of its group."""
+    """Whether it may run before the publications and changes of subscriptions of its group."""
 
-    def __init__(self, future: Future[Any]) -> None:
-        self.future = future
-        self.since = time.perf_counter()
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.alone = False
-        """Whether it is to be carried out by itself, after something went wrong with several together."""
+    future: Future[Any] = field(kw_only=True, default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Receives the result, in its event loop."""
+    since: float = field(init=False, default_factory=time.perf_counter)
+    result: Any = field(init=False, default=None)
+    error: BaseException | None = field(init=False, default=None)
+    alone: bool = field(init=False, default=False)
+    """Whether it runs in a commit of its own, after several together have failed."""
 
     def apply(self, group: CommitGroup) -> None:
-        """Carry it out. Can be called again after a failed attempt was undone."""
+        """Carries it out. Can be called again after a failed attempt was undone."""
         raise AssertionError("each operation says what it does")
 
     def resolve(self) -> None:
-        """Tell whoever waits; in the event loop."""
+        """Sets the result of the future; in the event loop."""
         if self.future.done():
             return
         if self.error is not None:
@@ -68,36 +66,35 @@ class Operation:
 
 @dataclass(slots=True)
 class CommitResult:
-    """What the event loop is told of a group, after its commit or its failure."""
+    """The result of a group for the event loop, after its commit or its failure."""
 
     operations: list[Operation]
     last_seq: int = 0
-    """The highest sequence number that is stored; 0: as before."""
+    """The highest stored sequence number; 0 if it is unchanged."""
     queues: dict[int, list[QueuedDelivery]] = field(default_factory=dict)
-    """Deliveries for queues that somebody reads."""
+    """Deliveries for queues that have readers."""
     overflown: dict[int, DeliveryId] = field(default_factory=dict)
-    """Such queues that got more than a listener can hold: the last delivery."""
+    """The last delivery of each such queue that got more than a reader can hold."""
     incomplete: bool = False
-    """After a failure: the listeners may have missed something."""
+    """Whether readers may have missed deliveries, after a failure."""
     pushed: set[int] = field(default_factory=set)
-    """Queues that got deliveries and whose subscribers are to be sent to."""
+    """Queues with new deliveries that are pushed."""
     changed: list[StoredSubscription] = field(default_factory=list)
     removed: list[StoredSubscription] = field(default_factory=list)
     replays: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Queues being replayed, for which subscription, and the sequence number that replay looks at next; ``None``: it is
-    done."""
+    """Queues that a replay fills, with the subscription and the next sequence number; ``None`` after its end."""
 
 
 class CommitGroup:
-    """What an operation works with, inside the transaction.
+    """The context of operations, inside the transaction.
 
     Args:
         transaction: The open transaction.
-        store: For reading what was committed before.
+        store: The store, for reading what was committed before.
         population: The engine.
         tenants: Their settings, by id.
         options: Bounds.
-        remaining: By queue, how many deliveries may come before those pending are counted.
+        remaining: For each queue, how many deliveries may come before those pending are counted.
     """
 
     def __init__(
@@ -119,29 +116,29 @@ class CommitGroup:
         self.last_seq = 0
         """The last message stored in this group."""
         self.published: list[PublishedMessage] = []
-        """Those that have deliveries."""
+        """Messages with deliveries."""
         self.accepted: list[StoredMessage] = []
-        """All that were published here, for whoever passes them on."""
+        """All messages published here, for the overlay."""
         self.pushed: set[int] = set()
         self.changed: list[StoredSubscription] = []
         self.removed: list[StoredSubscription] = []
         self.reread: list[RegisteredSubscription] = []
-        """Changed ones that are to be read after the commit, to tell of them as they are."""
+        """Changed subscriptions that are read after the commit, so that listeners get them as they are."""
         self.replays: list[tuple[int, int, int | None]] = []
         self.counted = Metrics()
-        """What is added to the counters after the commit."""
+        """Values that are added to the counters after the commit."""
         self._undo: list[Callable[[], object]] = []
         self.touched: list[RegisteredSubscription] = []
-        """Subscriptions whose part in the engine changed."""
+        """Subscriptions that changed in the engine."""
 
     def limit(self, tenant_id: int, name: str) -> int:
-        """A limit of a tenant: its own, or the broker's."""
+        """Returns a limit of a tenant: its own, or the broker's."""
         return self.options.limit_of(self.tenants.get(tenant_id), name)
 
     # The engine changes together with the store
 
     def register(self, members: list[RegisteredSubscription]) -> list[tuple[int, Exception]]:
-        """Add new subscriptions to the engine; index and error of those refused."""
+        """Adds new subscriptions to the engine; returns index and error of those refused."""
         refused: list[tuple[int, Exception]] = []
         for tenant_id in dict.fromkeys(member.tenant_id for member in members):
             positions = [position for position, member in enumerate(members) if member.tenant_id == tenant_id]
@@ -154,7 +151,7 @@ class CommitGroup:
         return refused
 
     def put(self, member: RegisteredSubscription, *, active: bool) -> None:
-        """Let a subscription be as given, whatever it was before.
+        """Sets a subscription in the engine, whatever it was before.
 
         Raises:
             QueryError: The engine refuses the query.
@@ -166,7 +163,7 @@ class CommitGroup:
         _put(population, member, active)
 
     def put_many(self, members: Sequence[tuple[RegisteredSubscription, bool]]) -> list[tuple[int, Exception]]:
-        """Let known subscriptions have other queries, active or not as given; index and error of those refused.
+        """Sets the queries of registered subscriptions, active or not; returns index and error of those refused.
 
         A subscription that is refused stays as it was.
         """
@@ -187,7 +184,7 @@ class CommitGroup:
         return refused
 
     def forget(self, member: RegisteredSubscription) -> None:
-        """Remove a subscription from the engine."""
+        """Removes a subscription from the engine."""
         population = self.population.of(member.tenant_id)
         before, was_active = population.member(member.tenant_id, member.id), population.active(member.id)
         self.touched.append(member)
@@ -195,7 +192,7 @@ class CommitGroup:
         population.remove(member.id)
 
     def undo(self) -> None:
-        """Give the engine back what it was before the group."""
+        """Restores the engine to its state before the group."""
         while self._undo:
             self._undo.pop()()
 

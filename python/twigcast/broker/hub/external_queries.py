@@ -1,13 +1,13 @@
-"""Queries in XQuery: each follows the stored messages by itself, as replay does, and never reaches their end for good.
+"""Queries in XQuery: each follows the stored messages by itself, as replay does, without an end.
 
 Saxon evaluates one query on one message at a time, in a process of its own, and may take up to a limit for it.
-Publishing cannot wait for that. So these queries take no part in live matching: a *follower* looks at each message once
-it is stored, lets the engine say whether Saxon has to look at all, and stores what it finds together with how far it
-has come. The ceiling of its queue keeps the order; a kill costs nothing; who is slow is late, and nobody waits for it.
+Publishing cannot wait for that. So these queries take no part in live matching. A *follower* reads each stored message
+once, lets the engine decide whether Saxon has to evaluate it, and stores its deliveries together with its position.
+The ceiling of its queue keeps the order, a kill loses nothing, and a slow query delays only itself.
 
-Others get what comes before they are paused, and nothing of what comes until they go on. So does a follower, although
-it may be paused, or go on, before it has come there: it goes on looking until it has come to where the pause began, and
-passes over those that have ended.
+Other subscriptions get the messages before they are paused, and none until they are resumed. So does a follower,
+although it may be paused or resumed before it has reached that message: it goes on until the beginning of the pause,
+and skips the pauses that have ended.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from typing import Final
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Pause, Store
+from twigcast.broker.store.records import Pause
+from twigcast.broker.store.store import Store
 from twigcast.engine.external import check_query
 from twigcast.xquery.exchange import Reply
 from twigcast.xquery.saxon import Saxon
 
 STEP_MESSAGES: Final = 50
-"""Messages that a follower looks at before the next one has its turn, at most."""
+"""Number of messages after which the next follower has its turn."""
 
 STEP_BYTES: Final = 4 << 20
 STEP_SECONDS: Final = 0.25
-"""After this long it does so before the next message."""
+"""Time after which the next follower has its turn."""
 
 REPORT_SECONDS: Final = 0.5
-"""How long it may be untold how far a follower has come that finds nothing."""
+"""Time after which a follower without deliveries stores its position."""
 
 
 class SaxonExecutor:
-    """Saxon for all followers: one process, asked by one thread.
+    """The Saxon process of all followers, called from one thread.
 
     Args:
-        options: With the time that an evaluation may take.
+        options: Bounds, with the time that an evaluation may take.
     """
 
     def __init__(self, options: HubOptions) -> None:
@@ -59,7 +60,7 @@ class SaxonExecutor:
         check_query(query, namespaces, "xquery", self._started)
 
     def evaluate(self, query: str, namespaces: Mapping[str, str], message: bytes) -> Reply:
-        """Evaluate a query on a message; blocks. Whatever goes wrong is told in the reply."""
+        """Evaluates a query on a message; blocks. Errors are part of the reply."""
         return self._started().evaluate(query, namespaces, message)
 
     def _started(self) -> Saxon:
@@ -69,14 +70,14 @@ class SaxonExecutor:
             return self._saxon
 
     def stop(self) -> None:
-        """Let what is being evaluated come to its end; blocks."""
+        """Waits for the running evaluation, and ends; blocks."""
         self.thread.shutdown(wait=True, cancel_futures=True)
         if self._saxon is not None:
             self._saxon.close()
 
 
 def is_paused_at(position: int, pauses: Sequence[Pause]) -> bool:
-    """Whether a follower has nothing to look at until it goes on."""
+    """Returns whether a follower has nothing to read until it is resumed."""
     return bool(pauses) and pauses[-1].last_seq is None and position >= pauses[-1].first_seq
 
 
@@ -84,10 +85,10 @@ class ExternalQueryRunner:
     """A query in XQuery on its way through the messages.
 
     Args:
-        subscription: As it is stored.
+        subscription: The stored subscription.
         options: Bounds.
-        evaluations: Ask Saxon.
-        pauses: Those that it has not come past.
+        evaluations: Saxon.
+        pauses: The pauses that it has not passed.
     """
 
     def __init__(
@@ -99,30 +100,30 @@ class ExternalQueryRunner:
     ) -> None:
         self.member = RegisteredSubscription.of(subscription)
         self.stored_at = subscription.replay_next or 0
-        """Where it is, as the store knows."""
+        """The stored position."""
         self.position = self.stored_at
-        """The sequence number that it looks at next."""
+        """The next sequence number."""
         self.reported_at = time.monotonic()
         self.pauses = list(pauses)
         self._population = TenantPopulation(options.limits, evaluations)
         self._population.register(self.member)
         self.deliveries: list[NewDelivery] = []
-        """What the last step found."""
+        """The deliveries of the last step."""
         self.errors: list[ErrorRecord] = []
 
     @property
     def is_over(self) -> bool:
-        """Whether it has come to a pause that lasts."""
+        """Returns whether it has reached a pause that lasts."""
         return is_paused_at(self.position, self.pauses)
 
     @property
     def is_report_due(self) -> bool:
-        """Whether what it found, or how far it has come, is to be stored now."""
+        """Returns whether its deliveries or its position are to be stored now."""
         waited = self.is_over or time.monotonic() - self.reported_at >= REPORT_SECONDS
         return bool(self.deliveries or self.errors or (waited and self.position > self.stored_at))
 
     def step(self, store: Store, most: int) -> None:
-        """Look at the next messages, at most so many; blocks."""
+        """Matches the next messages, at most so many; blocks."""
         end = self._end_before_a_pause(store.last_seq())
         most = min(most, STEP_MESSAGES)
         results = store.messages(
@@ -138,7 +139,7 @@ class ExternalQueryRunner:
                 break
 
     def _end_before_a_pause(self, last: int) -> int:
-        """Pass over a pause that has ended; the last message to look at before the next one."""
+        """Skips a pause that has ended; returns the last message before the next pause."""
         for pause in self.pauses:
             if pause.first_seq > self.position:
                 return min(last, pause.first_seq - 1)
@@ -158,7 +159,7 @@ class ExternalQueryRunner:
         self.deliveries += [NewDelivery(self.member.queue_id, message.seq, self.member.id, p) for p in payloads]
 
     def was_stored(self) -> None:
-        """What it found is stored, and how far it has come."""
+        """Marks its deliveries and its position as stored."""
         self.stored_at, self.reported_at = self.position, time.monotonic()
         self.pauses = [p for p in self.pauses if p.last_seq is None or p.last_seq >= self.position]
         self.deliveries, self.errors = [], []

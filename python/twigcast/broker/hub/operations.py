@@ -1,11 +1,9 @@
-"""What the writing thread carries out beside publishing: changes of subscriptions, acknowledgements, other changes."""
+"""Operations of the writing thread beside publishing: changes of subscriptions, acknowledgements, other changes."""
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from twigcast.broker.errors import LimitReached, NotFound
 from twigcast.broker.feed_addresses import source_of_topic
@@ -21,27 +19,22 @@ from twigcast.broker.model import (
     StoredSubscription,
     SubscriptionState,
 )
-from twigcast.broker.store.interface import Pause, Transaction
+from twigcast.broker.store.records import Pause
+from twigcast.broker.store.store import Transaction
 from twigcast.registration import Dialect
 
 
+@dataclass(eq=False)
 class Subscribe(Operation):
-    """Add subscriptions.
+    """An addition of subscriptions. Results in the subscription, or the error that refused it, for each."""
 
-    Args:
-        new: What is asked for.
-        future: Told for each the subscription, or the error with which it is refused.
-    """
-
-    def __init__(self, new: Sequence[NewSubscription], future: Future[Any]) -> None:
-        super().__init__(future)
-        self._new = new
+    new: Sequence[NewSubscription]
 
     def apply(self, group: CommitGroup) -> None:
-        """Store them, let them take part, and take out again those that the engine refuses."""
+        """Stores them and registers them, and deletes again those that the engine refuses."""
         results: list[StoredSubscription | Exception | None] = [_over(limit) for limit in self._broken(group)]
         requested = [index for index, result in enumerate(results) if result is None]
-        answers = group.transaction.add_subscriptions([self._new[index] for index in requested], at=group.now)
+        answers = group.transaction.add_subscriptions([self.new[index] for index in requested], at=group.now)
         added: list[tuple[int, StoredSubscription]] = []
         for position, answer in zip(requested, answers, strict=True):
             results[position] = answer
@@ -57,10 +50,10 @@ class Subscribe(Operation):
         self.result = results
 
     def _broken(self, group: CommitGroup) -> list[int | None]:
-        """The limit that each would break; ``None``: none."""
+        """Returns the limit that each subscription would exceed; ``None`` for none."""
         remaining: dict[int, int] = {}
         broken: list[int | None] = []
-        for new in self._new:
+        for new in self.new:
             limit = group.limit(new.tenant_id, "subscriptions_max")
             left = remaining.setdefault(new.tenant_id, limit - len(group.population.of(new.tenant_id)))
             remaining[new.tenant_id] = left - 1
@@ -72,71 +65,50 @@ def _over(limit: int | None) -> StoredSubscription | Exception | None:
     return None if limit is None else LimitReached.of("subscriptions", "subscriptions_max", limit)
 
 
+@dataclass(eq=False)
 class Replace(Operation):
-    """Give a subscription another query and delivery.
+    """A replacement of a subscription's query and delivery. Results in the new subscription."""
 
-    Args:
-        subscription: Which one.
-        query: The new query; ``namespaces``, ``dialect`` and ``delivery`` go with it.
-        future: Told the subscription as it is then.
-    """
-
-    def __init__(
-        self,
-        subscription: StoredSubscription,
-        query: str,
-        namespaces: Mapping[str, str],
-        dialect: Dialect,
-        delivery: DeliverySettings,
-        future: Future[Any],
-    ) -> None:
-        super().__init__(future)
-        self._subscription = subscription
-        self._query = query
-        self._namespaces = namespaces
-        self._dialect: Dialect = dialect
-        self._delivery = delivery
+    subscription: StoredSubscription
+    query: str
+    namespaces: Mapping[str, str]
+    dialect: Dialect
+    delivery: DeliverySettings
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
-        existing = _registered(group, self._subscription)
+        """Changes store and engine."""
+        existing = _registered(group, self.subscription)
         active = group.population.of(existing.tenant_id).active(existing.id)
         requested = replace(
             existing,
-            query=self._query,
-            namespaces=self._namespaces,
-            dialect=self._dialect,
-            pushed=self._delivery.kind != "pull",
-            source=source_of_topic(self._delivery),
+            query=self.query,
+            namespaces=self.namespaces,
+            dialect=self.dialect,
+            pushed=self.delivery.is_pushed,
+            source=source_of_topic(self.delivery),
         )
         group.put(requested, active=active)
         self.result = group.transaction.replace_subscription(
             existing.id,
-            query=self._query,
-            namespaces=self._namespaces,
-            dialect=self._dialect,
-            delivery=self._delivery,
+            query=self.query,
+            namespaces=self.namespaces,
+            dialect=self.dialect,
+            delivery=self.delivery,
         )
         group.changed.append(self.result)
 
 
+@dataclass(eq=False)
 class ReplaceQueries(Operation):
-    """Give subscriptions other queries; where they go stays.
+    """A replacement of the queries of subscriptions, none twice. Results in ``None`` or an error for each."""
 
-    Args:
-        new: The queries; none twice for one subscription.
-        future: Told for each ``None``, or the error with which it is refused.
-    """
-
-    def __init__(self, new: Sequence[NewQuery], future: Future[Any]) -> None:
-        super().__init__(future)
-        self._new = new
+    new: Sequence[NewQuery]
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
+        """Changes store and engine."""
         results: list[Exception | None] = []
         requested: list[tuple[int, RegisteredSubscription, bool]] = []
-        for position, new in enumerate(self._new):
+        for position, new in enumerate(self.new):
             try:
                 existing = _registered(group, new.subscription)
             except NotFound as error:
@@ -148,202 +120,152 @@ class ReplaceQueries(Operation):
             requested.append((position, asked, active))
         for index, refusal in group.put_many([(member, active) for _, member, active in requested]):
             results[requested[index][0]] = refusal
-        good = [new for new, result in zip(self._new, results, strict=True) if result is None]
+        good = [new for new, result in zip(self.new, results, strict=True) if result is None]
         group.changed += group.transaction.replace_queries(good)
         self.result = results
 
 
+@dataclass(eq=False)
 class SetState(Operation):
-    """Pause, suspend or resume a subscription.
+    """A change of the state of a subscription."""
 
-    Args:
-        subscription: Which one.
-        state: What it is to be.
-        reason: Why it is suspended.
-        future: Told when it is so.
-    """
-
-    def __init__(
-        self, subscription: StoredSubscription, state: SubscriptionState, reason: str | None, future: Future[Any]
-    ) -> None:
-        super().__init__(future)
-        self._subscription = subscription
-        self._state = state
-        self._reason = reason
+    subscription: StoredSubscription
+    state: SubscriptionState
+    reason: str | None
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
-        existing = _registered(group, self._subscription)
-        active = self._state is SubscriptionState.ACTIVE
+        """Changes store and engine."""
+        existing = _registered(group, self.subscription)
+        active = self.state is SubscriptionState.ACTIVE
         was_active = group.population.of(existing.tenant_id).active(existing.id)
         if existing.dialect == "xquery" and active != was_active:
             self._pause_follower(group, existing)
         group.put(existing, active=active)
-        group.transaction.set_subscription_state(existing.id, self._state, self._reason)
+        group.transaction.set_subscription_state(existing.id, self.state, self.reason)
         group.reread.append(existing)
         group.remaining_by_queue.pop(existing.queue_id, None)
 
     def _pause_follower(self, group: CommitGroup, existing: RegisteredSubscription) -> None:
-        """Let what comes within the pause not count; what came before does, although it is still to be looked at."""
+        """Lets messages within the pause not count. Those before it do, although they may not have been matched yet."""
         transaction, next_seq = group.transaction, group.transaction.next_seq()
-        if self._state is not SubscriptionState.ACTIVE:
+        if self.state is not SubscriptionState.ACTIVE:
             transaction.begin_pause(existing.id, next_seq)
         elif not transaction.end_pause(existing.id, next_seq - 1):
-            # Of the time when it was paused nothing is known but that it is over.
+            # Nothing is recorded of the pause but that it is over.
             transaction.set_replay(existing.id, next_seq)
             group.replays.append((existing.queue_id, existing.id, next_seq))
 
 
+@dataclass(eq=False)
 class Unsubscribe(Operation):
-    """Delete a subscription with what it has pending.
+    """A deletion of a subscription with its pending deliveries."""
 
-    Args:
-        subscription: Which one.
-        future: Told when it is gone.
-    """
-
-    def __init__(self, subscription: StoredSubscription, future: Future[Any]) -> None:
-        super().__init__(future)
-        self._subscription = subscription
+    subscription: StoredSubscription
 
     def apply(self, group: CommitGroup) -> None:
-        """Change store and engine."""
-        existing = _registered(group, self._subscription)
+        """Changes store and engine."""
+        existing = _registered(group, self.subscription)
         group.forget(existing)
         group.transaction.delete_subscription(existing.id)
-        group.removed.append(self._subscription)
+        group.removed.append(self.subscription)
 
 
 def _registered(group: CommitGroup, subscription: StoredSubscription) -> RegisteredSubscription:
-    """A subscription as it is at this point of the group."""
+    """Returns a subscription as it is at this point of the group."""
     existing = group.population.of(subscription.tenant_id).member(subscription.tenant_id, subscription.id)
     if existing is None:
         raise NotFound(f"there is no subscription with the key {subscription.key!r} any more")
     return existing
 
 
+@dataclass(eq=False)
 class AcknowledgeDeliveries(Operation):
-    """Acknowledge single deliveries.
-
-    Args:
-        queue_id: Their queue.
-        ids: Which ones.
-        future: Told when it is durable.
-    """
+    """An acknowledgement of single deliveries."""
 
     commutes = True
 
-    def __init__(self, queue_id: int, ids: Sequence[DeliveryId], future: Future[Any]) -> None:
-        super().__init__(future)
-        self._queue_id = queue_id
-        self._ids = ids
+    queue_id: int
+    ids: Sequence[DeliveryId]
 
     def apply(self, group: CommitGroup) -> None:
-        """Change the store."""
-        group.transaction.acknowledge(self._queue_id, self._ids)
-        group.counted.acknowledged += len(self._ids)
+        """Changes the store."""
+        group.transaction.acknowledge(self.queue_id, self.ids)
+        group.counted.acknowledged += len(self.ids)
 
 
+@dataclass(eq=False)
 class AcknowledgeUpTo(Operation):
-    """Acknowledge all deliveries of queues, each up to a message that is stored.
-
-    Args:
-        marks: The messages by queue.
-        future: Told when it is durable.
-    """
+    """An acknowledgement of all deliveries of queues, each up to a stored message."""
 
     commutes = True
 
-    def __init__(self, marks: Mapping[int, int], future: Future[Any]) -> None:
-        super().__init__(future)
-        self._marks = marks
+    marks: Mapping[int, int]
 
     def apply(self, group: CommitGroup) -> None:
-        """Change the store."""
-        for queue_id, seq in self._marks.items():
+        """Changes the store."""
+        for queue_id, seq in self.marks.items():
             group.transaction.acknowledge_up_to(queue_id, seq)
-        group.counted.marks += len(self._marks)
+        group.counted.marks += len(self.marks)
 
 
+@dataclass(eq=False)
 class StoreChange(Operation):
-    """Any change of the store that nothing in memory depends on.
-
-    Args:
-        work: Makes it; can be called again after an attempt that was undone.
-        future: Told what it returns.
-    """
+    """A change of the store that nothing in memory depends on. Results in what ``work`` returns."""
 
     commutes = True
 
-    def __init__(self, work: Callable[[Transaction], object], future: Future[Any]) -> None:
-        super().__init__(future)
-        self._work = work
+    work: Callable[[Transaction], object]
+    """Makes the change; can be called again after an attempt that was undone."""
 
     def apply(self, group: CommitGroup) -> None:
-        """Make it."""
-        self.result = self._work(group.transaction)
+        """Calls ``work``."""
+        self.result = self.work(group.transaction)
 
 
+@dataclass(eq=False)
 class StoreReplay(Operation):
-    """Store what replay found in a piece of the past.
+    """A range of replay to be stored. Results in whether it was, since the subscription was unchanged."""
 
-    Args:
-        member: The subscription as it was matched.
-        deliveries: What was found.
-        begun_at: Where replay was before.
-        replay_next: Where replay goes on; ``None``: it is done.
-        errors: What went wrong on single messages.
-        pauses: Those of the subscription that were known; ``None``: it was matched only while it took part.
-        future: Told whether the subscription was still what it was matched as, and so the deliveries were stored.
-    """
-
-    def __init__(
-        self,
-        member: RegisteredSubscription,
-        deliveries: Sequence[NewDelivery],
-        begun_at: int,
-        replay_next: int | None,
-        future: Future[Any],
-        errors: Sequence[ErrorRecord] = (),
-        pauses: Sequence[Pause] | None = None,
-    ) -> None:
-        super().__init__(future)
-        self._member = member
-        self._pauses = pauses
-        self._deliveries = deliveries
-        self._begun_at = begun_at
-        self._next = replay_next
-        self._errors = errors
+    member: RegisteredSubscription
+    """The subscription as it was matched."""
+    deliveries: Sequence[NewDelivery]
+    begun_at: int
+    """The position of replay before."""
+    replay_next: int | None
+    """The next position of replay; ``None`` after its end."""
+    errors: Sequence[ErrorRecord] = ()
+    pauses: Sequence[Pause] | None = None
+    """The pauses that the matching took into account; ``None`` if it only ran while the subscription was active."""
 
     def apply(self, group: CommitGroup) -> None:
-        """Change the store."""
-        member = self._member
+        """Changes the store."""
+        member = self.member
         population = group.population.of(member.tenant_id)
         existing = population.member(member.tenant_id, member.id)
-        # Whether it is pushed makes no difference to what it gets.
+        # Whether it is pushed does not change its deliveries.
         self.result = existing is not None and replace(existing, pushed=member.pushed) == member and self._counts(group)
         if not self.result:
-            # It is another one now, or looks at something else.
+            # It has changed meanwhile, or its position has.
             return
-        group.transaction.add_errors(self._errors)
-        group.counted.undecided += len(self._errors)
-        group.transaction.add_deliveries(self._deliveries)
-        group.transaction.set_replay(member.id, self._next)
-        if self._pauses:
-            group.transaction.forget_pauses(member.id, before=self._next)
-        group.replays.append((member.queue_id, member.id, self._next))
-        group.counted.replayed += len(self._deliveries)
-        if self._deliveries and existing is not None and existing.pushed:
+        group.transaction.add_errors(self.errors)
+        group.counted.undecided += len(self.errors)
+        group.transaction.add_deliveries(self.deliveries)
+        group.transaction.set_replay(member.id, self.replay_next)
+        if self.pauses:
+            group.transaction.forget_pauses(member.id, before=self.replay_next)
+        group.replays.append((member.queue_id, member.id, self.replay_next))
+        group.counted.replayed += len(self.deliveries)
+        if self.deliveries and existing is not None and existing.pushed:
             group.pushed.add(member.queue_id)
 
     def _counts(self, group: CommitGroup) -> bool:
-        """Whether what was looked at is what is to be looked at."""
-        number = self._member.id
-        if group.transaction.replay_next(number) != self._begun_at:
+        """Returns whether the matched range is still the next one."""
+        number = self.member.id
+        if group.transaction.replay_next(number) != self.begun_at:
             return False
-        takes_part = group.population.of(self._member.tenant_id).active(number)
-        if self._pauses is None:
+        takes_part = group.population.of(self.member.tenant_id).active(number)
+        if self.pauses is None:
             return takes_part
         pauses = group.transaction.pauses(number)
-        # It may be on its way to the beginning of a pause, and has not looked at anything behind it.
-        return pauses == self._pauses and (takes_part or bool(pauses and pauses[-1].last_seq is None))
+        # It may be on its way to the beginning of a pause, and has not matched anything behind it.
+        return pauses == self.pauses and (takes_part or bool(pauses and pauses[-1].last_seq is None))

@@ -1,8 +1,8 @@
-"""The subscriptions in the engine, and where the deliveries of each go.
+"""The subscriptions in the engine, and the queue of each.
 
-The engine answers in slots, small numbers that are used again. Tables by slot say which subscription and queue that is:
-two numbers, a key and a flag each, so that a million subscriptions fit. The writing thread alone changes and asks them.
-Subscriptions that are paused or suspended are not in the engine, but kept aside as a whole.
+The engine answers in slots, small numbers that are reused. Tables by slot hold subscription and queue:
+two numbers, a key and a flag each, so that a million subscriptions fit. Only the writing thread uses them.
+Subscriptions that are paused or suspended are not in the engine, but kept beside it as a whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twigcast.broker.errors import Invalid
 from twigcast.broker.feed_addresses import source_of_topic
 from twigcast.broker.model import StoredSubscription, SubscriptionState
 from twigcast.broker.options import refused_dialect
-from twigcast.engine.external import Evaluator
+from twigcast.engine.external import QueryEvaluator
 from twigcast.engine.session import BatchPart, EngineSession, MessageBuffers
 from twigcast.errors import QueryError, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.limits import Limits
@@ -31,7 +31,7 @@ _LOADED_AT_ONCE: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSubscription:
-    """What the hub needs to know of a subscription."""
+    """A subscription as the hub needs it."""
 
     id: int
     tenant_id: int
@@ -41,32 +41,31 @@ class RegisteredSubscription:
     namespaces: Mapping[str, str]
     dialect: Dialect
     pushed: bool
-    """Whether its deliveries are sent to it, so that somebody is to be told of them."""
+    """Whether listeners are called for its deliveries, since they are pushed."""
     source: str | None = None
-    """The source that it is for: a WebSub subscriber of that source's topic; ``None``: for all."""
+    """The only source whose messages it gets: a WebSub subscriber of that source's topic; ``None`` for all sources."""
 
     @classmethod
     def of(cls, subscription: StoredSubscription) -> RegisteredSubscription:
-        """A subscription as the hub knows it."""
+        """Returns a stored subscription as the hub needs it."""
         s = subscription
-        pushed = s.delivery.kind != "pull"
         source = source_of_topic(s.delivery)
-        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, pushed, source)
+        return cls(s.id, s.tenant_id, s.queue_id, s.key, s.query, s.namespaces, s.dialect, s.delivery.is_pushed, source)
 
     def as_query(self) -> Query:
-        """It as the engine knows it: by its number."""
+        """Returns it as the engine needs it: under its number."""
         return Query(str(self.id), self.query, self.namespaces, self.dialect)
 
 
 @dataclass(frozen=True, slots=True)
 class MatchOutcome:
-    """What the engine says of one message."""
+    """The answer of the engine for one message."""
 
     slots: Sequence[int] = ()
     payloads: Sequence[bytes | None] | None = None
-    """By slot; ``None``: all get the message itself."""
+    """Payloads by slot; ``None`` if all get the message itself."""
     undecided: Sequence[UndecidedSubscription] = ()
-    """By subscription number."""
+    """Undecided subscriptions, under their numbers."""
     error: RejectedMessage | None = None
 
 
@@ -78,13 +77,14 @@ class TenantPopulation:
         evaluator: Evaluates external queries, if any are registered.
     """
 
-    def __init__(self, limits: Limits, evaluator: Evaluator | None = None) -> None:
+    def __init__(self, limits: Limits, evaluator: QueryEvaluator | None = None) -> None:
         self.session = EngineSession.empty(limits, evaluator)
         self.followers: dict[int, RegisteredSubscription] = {}
-        """Those in XQuery, which look at stored messages by themselves: see
-        :mod:`~twigcast.broker.hub.external_queries`."""
+        """Subscriptions in XQuery, which match stored messages by themselves: see
+        :mod:`~twigcast.broker.hub.external_queries`.
+        """
         self.dormant: dict[int, RegisteredSubscription] = {}
-        """Those that do not take part."""
+        """Subscriptions that are not active."""
         self.ids = array("q")
         """Subscription by slot."""
         self.queues = array("q")
@@ -92,23 +92,23 @@ class TenantPopulation:
         self.keys: list[str] = []
         """Key by slot."""
         self.pushed = bytearray()
-        """Whether somebody is to be told, by slot."""
+        """Whether deliveries are pushed, by slot."""
         self.sources: dict[int, str] = {}
-        """Those that are for one source only, by slot."""
+        """The only source of some subscriptions, by slot."""
 
     def __len__(self) -> int:
         return len(self.session.engine) + len(self.dormant) + len(self.followers)
 
     def holds(self, subscription_id: int) -> bool:
-        """Whether there is such a subscription."""
+        """Returns whether there is such a subscription."""
         return subscription_id in self.dormant or self.active(subscription_id)
 
     def active(self, subscription_id: int) -> bool:
-        """Whether it takes part."""
+        """Returns whether a subscription is active."""
         return subscription_id in self.followers or str(subscription_id) in self.session.engine
 
     def add(self, members: Sequence[RegisteredSubscription]) -> list[tuple[int, TwigcastError]]:
-        """Let subscriptions take part, or give those that do another query; index and error of those refused."""
+        """Registers subscriptions, or gives registered ones another query; returns index and error of those refused."""
         followers = {index: member for index, member in enumerate(members) if member.dialect == "xquery"}
         if followers:
             return self._add_followers(followers) + self._add_others(members, followers)
@@ -124,7 +124,7 @@ class TenantPopulation:
         if reason is not None:
             return [(index, Invalid(reason)) for index in members]
         refused: list[tuple[int, TwigcastError]] = []
-        # By the limits as they are now, as the engine does with all others: each follower has an engine of its own.
+        # By the present limits, as the engine does with all others: each follower has an engine of its own.
         trial = TenantPopulation(self.session.limits)
         for index, member in members.items():
             try:
@@ -142,7 +142,7 @@ class TenantPopulation:
         return [(positions[index], error) for index, error in self.add([members[position] for position in positions])]
 
     def register(self, member: RegisteredSubscription) -> None:
-        """Let a query in XQuery take part in matching here, once it has been checked.
+        """Registers a query in XQuery for matching here, once it has been checked.
 
         Raises:
             QueryError: The engine refuses it.
@@ -160,7 +160,7 @@ class TenantPopulation:
                     self.sources.pop(slot, None)
         size = len(self.ids)
         if slots == list(range(size, size + len(members))):
-            # As they come when many are added, and at the start.
+            # In the order of a bulk addition, and of the start.
             self.ids.extend([m.id for m in members])
             self.queues.extend([m.queue_id for m in members])
             self.keys.extend([m.key for m in members])
@@ -183,7 +183,7 @@ class TenantPopulation:
         self.pushed.extend(bytes(more))
 
     def member(self, tenant_id: int, subscription_id: int) -> RegisteredSubscription | None:
-        """A subscription, taking part or not."""
+        """Returns a subscription, active or not."""
         aside = self.dormant.get(subscription_id) or self.followers.get(subscription_id)
         if aside is not None:
             return aside
@@ -204,13 +204,13 @@ class TenantPopulation:
         )
 
     def remove(self, subscription_id: int) -> None:
-        """Forget a subscription."""
+        """Removes a subscription."""
         self.dormant.pop(subscription_id, None)
         self.followers.pop(subscription_id, None)
         self.session.discard(str(subscription_id))
 
     def of_queue(self, queue_id: int) -> list[int]:
-        """The subscriptions of a queue that take part. Looks at all: for what happens rarely."""
+        """Returns the active subscriptions of a queue. Reads all: for rare events."""
         candidates = [self.ids[slot] for slot, queue in enumerate(self.queues) if queue == queue_id]
         candidates += [member.id for member in self.followers.values() if member.queue_id == queue_id]
         return [number for number in candidates if self.active(number)]
@@ -218,16 +218,16 @@ class TenantPopulation:
     # Messages
 
     def matches_stream(self, stream: bytes, dictionary: NameDictionary | None) -> bool:
-        """Whether some subscription matches a message that comes as an element stream, or cannot be decided on it.
+        """Returns whether a subscription matches a message given as an element stream, or is undecided on it.
 
         Raises:
-            RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
+            RejectedMessage: The stream is damaged, or its message is malformed or over a limit.
         """
         answer = self.session.engine.match_stream(stream, dictionary)
         return bool(len(answer) or answer.undecided)
 
     def match(self, bodies: Sequence[bytes]) -> list[MatchOutcome]:
-        """What each message is for the subscriptions that take part, payloads included."""
+        """Matches messages against the active subscriptions; the outcomes include payloads."""
         outcomes = [MatchOutcome()] * len(bodies)
         for part in self.session.match_batch(MessageBuffers.of(bodies), deliver=True, naming="slots"):
             for row, outcome in zip(part.rows, _outcomes(part), strict=True):
@@ -265,7 +265,7 @@ class BrokerPopulation:
     """The subscriptions of all tenants.
 
     Args:
-        limits: Of messages and queries.
+        limits: Limits of messages and queries.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -273,7 +273,7 @@ class BrokerPopulation:
         self._tenants: dict[int, TenantPopulation] = {}
 
     def of(self, tenant_id: int) -> TenantPopulation:
-        """The subscriptions of a tenant, perhaps none."""
+        """Returns the subscriptions of a tenant."""
         result = self._tenants.get(tenant_id)
         if result is None:
             result = self._tenants[tenant_id] = TenantPopulation(self._limits)
@@ -283,9 +283,9 @@ class BrokerPopulation:
         return sum(map(len, self._tenants.values()))
 
     def load(self, subscriptions: Iterable[StoredSubscription]) -> list[tuple[RegisteredSubscription, TwigcastError]]:
-        """Take in stored subscriptions; those that are active but refused, by limits that are lower now."""
+        """Loads stored subscriptions; returns those that are active but refused, since limits are lower now."""
         collecting = gc.isenabled()
-        # There are no cycles in millions of new objects, and looking for them again and again takes long.
+        # Millions of new objects without cycles would be searched for cycles again and again.
         gc.disable()
         try:
             return self._load_all(subscriptions)

@@ -7,12 +7,11 @@ and stored together.
 from __future__ import annotations
 
 import uuid
-from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import Any, cast
+from typing import cast
 
 from twigcast.broker.hub.commit import CommitGroup, Operation, PublishedMessage
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
@@ -26,30 +25,25 @@ _new_delivery = cast("Callable[[tuple[int, int, int, bytes | None]], NewDelivery
 """Makes one of a tuple, in a fraction of the time of the constructor."""
 
 Name = tuple[int, str, str]
-"""What identifies a message: tenant, source, the publisher's id."""
+"""The identity of a message: tenant, source, the publisher's id."""
 
 
 class Publish(Operation):
-    """Store messages with their deliveries.
+    """A publication of messages. Results in an ``Accepted`` or a ``RejectedRecord`` for each."""
 
-    Args:
-        submissions: Of any tenants and sources.
-        future: Told what became of each.
-    """
-
-    def __init__(self, submissions: Sequence[Submission], future: Future[Any]) -> None:
-        super().__init__(future)
+    def __init__(self, submissions: Sequence[Submission]) -> None:
+        super().__init__()
         self.submissions = submissions
         self.messages = len(submissions)
         self.size = sum(len(s.body) for s in submissions)
 
     def apply(self, group: CommitGroup) -> None:
-        """Publish it by itself."""
+        """Publishes it alone."""
         publish([self], group)
 
 
 def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
-    """Store the messages of several operations with their deliveries, and give each its results."""
+    """Stores the messages of several operations with their deliveries, and sets the results of each."""
     submissions = [s for operation in operations for s in operation.submissions]
     results = PublishRun(submissions, group).run()
     end = 0
@@ -59,11 +53,11 @@ def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
 
 
 class PublishRun:
-    """One run of publishing.
+    """A run of publishing.
 
     Args:
-        submissions: Of any tenants and sources.
-        group: What they become part of.
+        submissions: Submissions of any tenants and sources.
+        group: Their commit group.
     """
 
     def __init__(self, submissions: Sequence[Submission], group: CommitGroup) -> None:
@@ -77,7 +71,7 @@ class PublishRun:
         self._errors: list[ErrorRecord] = []
 
     def run(self) -> list[Accepted | RejectedRecord]:
-        """Store the messages with their deliveries; what became of each."""
+        """Stores the messages with their deliveries; returns the result of each."""
         named = [s for s in self._submissions if s.message_id is not None]
         existing = self._transaction.stored_messages(named) if named else {}
         bodies, outcomes = self._match(existing)
@@ -100,7 +94,7 @@ class PublishRun:
         return results
 
     def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
-        """The messages in UTF-8 and what the engine says of them, by place among the submissions."""
+        """Returns the messages in UTF-8 and the outcomes of matching, by index of the submission."""
         bodies: dict[int, bytes] = {}
         outcomes: dict[int, MatchOutcome] = {}
         positions: dict[int, list[int]] = {}
@@ -166,7 +160,7 @@ class PublishRun:
         ids, queues, keys, pushed = population.ids, population.queues, population.keys, population.pushed
         numbers = [ids[slot] for slot in slots]
         if (ascending := sorted(numbers)) != numbers:
-            # Slots are used again, numbers are not; deliveries lie in the order of the latter.
+            # Slots are reused, numbers are not; deliveries are in the order of numbers.
             order = sorted(range(len(slots)), key=numbers.__getitem__)
             slots, numbers = [slots[position] for position in order], ascending
             payloads = None if payloads is None else [payloads[position] for position in order]
@@ -179,7 +173,7 @@ class PublishRun:
         self._group.pushed.update(queues[slot] for slot in slots if pushed[slot])
 
     def _pass_on(self) -> None:
-        """Say what was stored to those who pass it on to other brokers."""
+        """Passes stored messages to the overlay."""
         self._group.accepted += self._messages
 
     def _store(self) -> None:
@@ -204,21 +198,21 @@ class PublishRun:
 
 
 def _reason(error: Rejection) -> str:
-    """Why a message is rejected; of a limit, which one it is."""
+    """Returns why a message is rejected, with the limit if it is one."""
     if isinstance(error, MessageLimitExceeded) and error.limit not in error.reason:
         return f"{error.reason} (the limit is {error.limit} = {error.value:,})"
     return error.reason
 
 
 def _of_source(outcome: MatchOutcome, source: str, bound: Mapping[int, str]) -> MatchOutcome:
-    """What a message of a source is for: not for those that are bound to another one, by slot."""
+    """Returns an outcome without the subscriptions, by slot, that are bound to another source."""
     return at_indices(
         outcome, [position for position, slot in enumerate(outcome.slots) if bound.get(slot, source) == source]
     )
 
 
 def at_indices(outcome: MatchOutcome, positions: Sequence[int]) -> MatchOutcome:
-    """An outcome for some of those that it is for."""
+    """Returns an outcome restricted to some of its slots."""
     if len(positions) == len(outcome.slots):
         return outcome
     payloads = outcome.payloads

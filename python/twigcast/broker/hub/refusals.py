@@ -1,4 +1,4 @@
-"""What is wrong with new subscriptions, before anything is stored of them."""
+"""Checks of new subscriptions, before anything is stored of them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from twigcast.registration import DIALECTS, no_query
 
 
 def refused_subscriptions(new: Sequence[NewSubscription], evaluations: SaxonExecutor) -> list[Exception | None]:
-    """For each new subscription what is wrong with it; ``None``: nothing."""
+    """Returns for each new subscription the error that refuses it, or ``None``."""
     return [refused(n.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
 
 
 def refused_queries(new: Sequence[NewQuery], evaluations: SaxonExecutor) -> list[Exception | None]:
-    """For each new query what is wrong with it; ``None``: nothing."""
+    """Returns for each new query the error that refuses it, or ``None``."""
     return [refused(n.subscription.key, n.query, n.namespaces, n.dialect, evaluations) for n in new]
 
 
 def refused(
     key: str, query: str, namespaces: Mapping[str, str], dialect: str, evaluations: SaxonExecutor
 ) -> Exception | None:
-    """What is wrong with a subscription, as far as it can be seen without the others; ``None``: nothing."""
+    """Returns the error that refuses a subscription by itself, or ``None``."""
     if half_pair(key) is not None:
         return InvalidKey(key, NO_CHARACTER)
     if not key or "\0" in key:

@@ -1,7 +1,7 @@
-"""Replay: the stored past for a subscription that asked for it, in the background, before what is live.
+"""Replay: matching stored messages for a new subscription, in the background, before live messages.
 
-How far it has come is stored with what it finds, in the same commit, so that it goes on after a restart with no gap and
-no double. Meanwhile live matching fills the queue above the past; the queue's ceiling keeps that back until its turn.
+The position of replay is stored with its deliveries, in the same commit, so that it goes on after a restart without a
+gap or a duplicate. Meanwhile live matching fills the queue behind it; the ceiling of the queue holds that back.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Final, Protocol, TypeVar
 
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.hub.external_queries import REPORT_SECONDS, ExternalQueryRunner, SaxonExecutor, is_paused_at
+from twigcast.broker.hub.operations import StoreReplay
 from twigcast.broker.hub.population import RegisteredSubscription, TenantPopulation
 from twigcast.broker.metrics import Metrics
-from twigcast.broker.model import ErrorRecord, NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
+from twigcast.broker.model import NewDelivery, StoredMessage, StoredSubscription, SubscriptionState, Tenant
 from twigcast.broker.options import HubOptions, refused_dialect
-from twigcast.broker.store.interface import Pause, Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import QueryError
 
 T = TypeVar("T")
@@ -27,36 +28,21 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 CHUNK_MESSAGES: Final = 100
-"""Messages read and matched at a time."""
+"""Number of messages read and matched at a time."""
 
 CHUNK_BYTES: Final = 8 << 20
-"""Bytes that a chunk has at most, but for one message alone."""
+"""Bytes of such messages, unless one message alone has more."""
 
 _RETRY_SECONDS: Final = 1.0
 _FULL_SECONDS: Final = 0.2
-"""Between two looks whether a queue that is half full has been emptied."""
-
-
-class StoreWrite(Protocol):
-    """Lets the writing thread carry out what was found, and says whether it was stored."""
-
-    def __call__(
-        self,
-        member: RegisteredSubscription,
-        deliveries: Sequence[NewDelivery],
-        begun_at: int,
-        replay_next: int | None,
-        errors: Sequence[ErrorRecord],
-        pauses: Sequence[Pause] | None = None,
-    ) -> Awaitable[bool]:
-        """Whether it was: the subscription is still what it was, and where."""
+"""Time between two checks whether a queue that is half full has been emptied."""
 
 
 class InThread(Protocol):
-    """Runs blocking work in a thread."""
+    """A function that runs blocking work in a thread."""
 
     def __call__(self, work: Callable[[], T]) -> Awaitable[T]:
-        """Its result."""
+        """Returns the result of the work."""
 
 
 @dataclass(slots=True)
@@ -66,23 +52,23 @@ class _Chunk:
 
 
 class Replays:
-    """The replays that are to be done.
+    """The running replays.
 
     Args:
-        store: The past.
-        in_thread: Runs what blocks.
-        write: Lets the writing thread carry out what was found; whether it was stored.
+        store: The stored messages.
+        in_thread: Runs blocking work.
+        write: Stores a range in the writing thread; returns whether it was stored.
         evaluations: Saxon, for queries in XQuery.
         options: Bounds.
         metrics: Counters.
-        tenants: The tenants by number, as they are now.
+        tenants: Returns the present tenants by number.
     """
 
     def __init__(
         self,
         store: Store,
         in_thread: InThread,
-        write: StoreWrite,
+        write: Callable[[StoreReplay], Awaitable[bool]],
         evaluations: SaxonExecutor,
         options: HubOptions,
         metrics: Metrics,
@@ -95,7 +81,7 @@ class Replays:
         self._evaluations = evaluations
         self._last_seq = 0
         self._waiting: list[asyncio.Future[None]] = []
-        """Followers that have seen all messages."""
+        """Followers that have read all messages."""
         self._options = options
         self._metrics = metrics
         self._turns = asyncio.Semaphore(options.replays_max)
@@ -103,31 +89,31 @@ class Replays:
         self._changed: dict[int, StoredSubscription] = {}
         """Subscriptions that changed while they were replayed."""
         self._following: set[int] = set()
-        """Those of the tasks that follow, and so have no end."""
+        """The tasks of followers, which have no end."""
         self._outdated: set[int] = set()
-        """Those of them whose subscription has changed, or is gone."""
+        """Those of them whose subscription has changed, or is deleted."""
 
     def changed(self, subscription: StoredSubscription) -> None:
-        """A subscription is new or has changed: begin or go on where it has a past to see."""
+        """Begins or resumes the replay of a new or changed subscription, if it has one."""
         self.recheck(subscription)
         if subscription.replay_next is None:
             return
         if subscription.state is not SubscriptionState.ACTIVE and subscription.dialect != "xquery":
             return
         if subscription.id in self._tasks:
-            # The task may be about to end because of what the subscription was before.
+            # The task may be about to end because of the subscription's former state.
             self._changed[subscription.id] = subscription
         else:
             self._start(subscription)
 
     def recheck(self, subscription: StoredSubscription) -> None:
-        """A subscription has changed, or is gone: whoever follows for it finds out what it is now."""
+        """Lets the follower of a changed or deleted subscription read it again."""
         if subscription.id in self._following:
             self._outdated.add(subscription.id)
             self._wake()
 
     def grown(self, last_seq: int) -> None:
-        """Messages up to this one are stored."""
+        """Notes the last stored message, and wakes the followers."""
         self._last_seq = max(self._last_seq, last_seq)
         self._wake()
 
@@ -156,11 +142,11 @@ class Replays:
         if error := task.exception():
             logger.error("the replay of subscription %d has ended", subscription_id, exc_info=error)
         elif changed is not None:
-            # If there is nothing left to do, it finds that out first.
+            # A follower without new messages notices that by itself.
             self._start(changed)
 
     async def stop(self) -> None:
-        """End all; they go on after the next start."""
+        """Stops all replays; they go on after the next start."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -185,7 +171,7 @@ class Replays:
                 elif await self._through(current):
                     return
             except QueryError as error:
-                # Its past stays where it is in the store, and is looked at once the limits are higher again.
+                # The position stays in the store, and replay goes on once the limits are higher again.
                 logger.warning("subscription %d is not followed any further: %s", subscription.id, error)
                 return
             except StoreUnavailable as error:
@@ -194,19 +180,20 @@ class Replays:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _through(self, subscription: StoredSubscription) -> bool:
-        """Go through what is left of the past; whether it was for the subscription as it is."""
+        """Replays the rest; returns whether the subscription was unchanged."""
         matcher = _Matcher(subscription, self._options)
         while True:
             remaining = await self._remaining(subscription)
             chunk = await self._in_thread(partial(matcher.chunk, self._store, remaining))
-            if not await self._write(matcher.member, chunk.deliveries, matcher.position or 0, chunk.replay_next, ()):
+            position = matcher.position or 0
+            if not await self._write(StoreReplay(matcher.member, chunk.deliveries, position, chunk.replay_next)):
                 return False
             if chunk.replay_next is None:
                 return True
             matcher.position = chunk.replay_next
 
     async def _follow(self, subscription: StoredSubscription) -> None:
-        """Look at messages as they come, until the subscription is not any more what it was."""
+        """Matches messages as they come, until the subscription changes."""
         loop, thread = asyncio.get_running_loop(), self._evaluations.thread
         pauses = await self._in_thread(lambda: self._store.pauses(subscription.id))
         follower = await loop.run_in_executor(
@@ -215,28 +202,29 @@ class Replays:
         while not (follower.is_over and follower.position == follower.stored_at):
             await self._news_from(follower)
             if subscription.id in self._outdated:
-                # Before it is read again: what changes after that is seen, too.
+                # Before it is read again: later changes are seen, too.
                 self._outdated.discard(subscription.id)
                 return
             remaining = await self._remaining(subscription)
             await loop.run_in_executor(thread, follower.step, self._store, remaining)
             if follower.is_report_due:
                 come_to = follower.position
-                if not await self._write(
+                replay = StoreReplay(
                     follower.member,
                     follower.deliveries,
                     follower.stored_at,
                     come_to,
                     follower.errors,
                     follower.pauses,
-                ):
+                )
+                if not await self._write(replay):
                     return
                 follower.was_stored()
 
     async def _news_from(self, follower: ExternalQueryRunner) -> None:
-        """Wait until there are messages that it has not seen, or until it is to be told how far it has come.
+        """Waits until there are new messages, or until the position is to be stored.
 
-        Nor is there anything to wait for once its subscription has changed.
+        It also ends when the subscription has changed.
         """
         while follower.position > self._last_seq and follower.member.id not in self._outdated:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -248,27 +236,27 @@ class Replays:
                 return
 
     async def _remaining(self, subscription: StoredSubscription) -> int:
-        """Wait until the queue is half full at most; how many may come then, so that replay alone suspends nobody."""
+        """Waits until the queue is at most half full; returns how many deliveries may come without a suspension."""
         bound = self._options.limit_of(self._tenants().get(subscription.tenant_id), "pending_max") // 2
         while await self._in_thread(lambda: self._store.pending_count(subscription.queue_id)) > bound:
             await asyncio.sleep(_FULL_SECONDS)
         return max(bound, 1)
 
     async def _as_stored(self, before: StoredSubscription) -> StoredSubscription | None:
-        """The subscription as it is now, if its past still is to be seen."""
+        """Returns the subscription as it is now, if its replay has not ended."""
         now = await self._in_thread(lambda: self._store.subscription(before.tenant_id, before.key))
         if now is None or now.id != before.id or now.replay_next is None or refused_dialect(now.dialect) is not None:
             return None
         if now.state is SubscriptionState.ACTIVE:
             return now
-        # What came before it was paused is still to be looked at.
+        # Messages before the pause are still to be matched.
         pauses = await self._in_thread(lambda: self._store.pauses(before.id)) if now.dialect == "xquery" else []
         is_under_way = bool(pauses) and pauses[-1].last_seq is None and not is_paused_at(now.replay_next, pauses)
         return now if is_under_way else None
 
 
 class _Matcher:
-    """Matches the past against one subscription."""
+    """A matcher of stored messages against one subscription."""
 
     def __init__(self, subscription: StoredSubscription, options: HubOptions) -> None:
         self.member = RegisteredSubscription.of(subscription)
@@ -279,13 +267,13 @@ class _Matcher:
             raise error
 
     def chunk(self, store: Store, most: int) -> _Chunk:
-        """What the next messages of the past, at most so many, hold for it."""
+        """Returns the deliveries and errors of the next messages, at most so many."""
         position, most = self.position or 0, min(most, CHUNK_MESSAGES)
         result = store.messages(
             self.member.tenant_id, after=position - 1, up_to=self._end, limit=most, bytes_max=CHUNK_BYTES
         )
         deliveries = self._match(result) if result else []
-        # Fewer than asked for may be all that fit: only when nothing comes is the past over.
+        # Size may bound the number of messages: only an empty range ends the replay.
         more = bool(result) and result[-1].seq < self._end
         return _Chunk(deliveries, result[-1].seq + 1 if more else None)
 

@@ -1,4 +1,4 @@
-"""What ends by itself: messages, by age and size."""
+"""Retention: the removal of messages by age and size."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final
 from twigcast.broker.errors import BrokerError
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Transaction
+from twigcast.broker.store.store import Transaction
 
 logger = logging.getLogger(__name__)
 
 EXPIRED_AT_ONCE: Final = 500
-"""Messages removed in one commit, between which publishing goes on."""
+"""Number of messages removed in one commit; publications go on in between."""
 
 
 class Retention:
@@ -38,12 +38,12 @@ class Retention:
         self._options = options
         self._metrics = metrics
         self.retained_above: Callable[[], int | None] = lambda: None
-        """The sequence number above which messages are kept longer, for other brokers that may ask for them."""
+        """Returns the sequence number above which messages are kept longer, for brokers that may request them."""
         self.kept_times = 1.0
-        """How many times longer, and in how many times more bytes."""
+        """Factor of the age and size up to which these are kept."""
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Runs until cancelled."""
         while True:
             await asyncio.sleep(self._options.upkeep_seconds)
             try:
@@ -52,7 +52,7 @@ class Retention:
                 logger.warning("retention is put off: %s", error)
 
     async def once(self) -> None:
-        """Remove what is over now."""
+        """Removes what has expired now."""
         if self._options.retention_seconds is None and self._options.retention_bytes is None:
             return
         while gone := await self._change(self._expire):

@@ -1,8 +1,8 @@
-"""Queues that nobody empties: beyond a limit their subscriptions are suspended, which is told and never silent.
+"""Suspension of subscriptions whose queue nobody empties: beyond a limit, with a recorded reason.
 
-Counting what a queue has pending at each message would cost more than the message. So each queue has some *room*: as
-many deliveries as may surely come before it is counted again. Right after a start it is a tenth of the limit, and so it
-is close to the limit; a queue can exceed its limit by no more than that.
+Counting the pending deliveries of a queue at each message would cost more than the message. So each queue has an
+allowance of deliveries that may come before it is counted again. Right after a start, and close to the limit, it is a
+tenth of the limit; a queue can exceed its limit by no more than that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STEPS: Final = 10
 
 
 def count_pending(group: CommitGroup, published: Sequence[PublishedMessage]) -> None:
-    """Count deliveries in, and suspend the subscriptions of queues that have too many."""
+    """Counts new deliveries, and suspends the subscriptions of queues that have too many."""
     remaining = group.remaining_by_queue
     to_count: dict[int, int] = {}
     for item in published:

@@ -1,9 +1,9 @@
-"""The one thread that changes the store: takes what is waiting, carries it out in one commit, tells the event loop.
+"""The one thread that changes the store: takes the waiting operations, commits them together, informs the event loop.
 
-While one commit runs the next group gathers, so groups grow with the load by themselves and a lonely message waits for
-nobody. When the store fails, all of the group are told so, the engine is given back what it was, and since a commit may
-have happened although it was reported as failed, the subscriptions concerned are compared with the store before the
-next group, and listeners read again what they may have missed.
+While one commit runs the next group gathers, so groups grow with the load by themselves and a single message does not
+wait. When the store fails, all operations of the group fail, and the engine is restored. Since a commit may have
+happened although it was reported as failed, the subscriptions concerned are compared with the store before the
+next group, and readers of queues read again what they may have missed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from twigcast.broker.model import (
     Tenant,
 )
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import Store
+from twigcast.broker.store.store import Store
 from twigcast.errors import TwigcastError
 
 logger = logging.getLogger(__name__)
 
-# There are thousands of these a second, and their constructors take longer than all else that is done with them here.
+# There are thousands of these a second, and their constructors take longer than everything else done with them here.
 _delivery_id = cast("Callable[[tuple[int, int]], DeliveryId]", partial(tuple.__new__, DeliveryId))
 _delivery = cast("Callable[[tuple[object, ...]], QueuedDelivery]", partial(tuple.__new__, QueuedDelivery))
 
@@ -45,12 +45,12 @@ class Writer:
     """The writing thread.
 
     Args:
-        store: What it changes.
-        population: The engine, which from its start on belongs to this thread.
+        store: The store that it changes.
+        population: The engine, which only this thread uses after the start.
         options: Bounds.
         metrics: Counters.
-        live: Queues that somebody reads, as the event loop has them.
-        hand_over: Called in the writing thread with what the event loop is to be told.
+        live: Queues with readers, owned by the event loop.
+        hand_over: Called in the writing thread with the result of each group.
     """
 
     def __init__(
@@ -71,29 +71,29 @@ class Writer:
         self._waiting: SimpleQueue[Operation | None] = SimpleQueue()
         self._remaining_by_queue: dict[int, int] = {}
         self._doubtful: dict[int, RegisteredSubscription] = {}
-        """Subscriptions of which store and engine may think differently since a commit failed."""
+        """Subscriptions of which store and engine may differ since a commit failed."""
         self._incomplete = False
-        """Whether listeners may have missed something since."""
+        """Whether readers may have missed deliveries since."""
         self._untold: list[RegisteredSubscription] = []
-        """Subscriptions that are to be read and told of with the next group."""
+        """Subscriptions that are read, and reported to the listeners, with the next group."""
         self.tenants: dict[int, Tenant] = {}
         """Settings of the tenants; replaced as a whole by the event loop."""
         self.trouble: str | None = None
         """Why the last commit failed."""
         self.on_accepted: Callable[[list[StoredMessage]], None] | None = None
-        """Called in the writing thread with the messages published in a group, in order, once they are durable."""
+        """Called in the writing thread with the published messages of a group, in order, once they are durable."""
         self._thread = threading.Thread(target=self._run, name="twigcast-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the thread."""
         self._thread.start()
 
     def submit(self, operation: Operation) -> None:
-        """Let an operation be carried out after those before it."""
+        """Submits an operation, which runs after those before it."""
         self._waiting.put(operation)
 
     def stop(self) -> None:
-        """Carry out what is waiting and end; blocks."""
+        """Carries out the waiting operations and ends; blocks."""
         self._waiting.put(None)
         self._thread.join()
 
@@ -107,7 +107,7 @@ class Writer:
                 self._hand_over(self._carry_out(operations))
 
     def _take(self) -> tuple[list[Operation], bool]:
-        """The next group, waiting for its first operation; whether there will be more."""
+        """Returns the next group, waiting for its first operation, and whether there will be more."""
         operation = self._waiting.get()
         operations: list[Operation] = []
         messages = size = 0
@@ -124,7 +124,7 @@ class Writer:
         return operations, False
 
     def _carry_out(self, operations: list[Operation]) -> CommitResult:
-        """Make operations durable, all that can be; what the event loop is to be told."""
+        """Commits operations, as many as succeed; returns the results for the event loop."""
         begun = time.perf_counter()
         remaining = list(operations)
         while remaining:
@@ -145,7 +145,7 @@ class Writer:
                     self._fail(remaining, error, group)
                     break
                 if not isinstance(error, TwigcastError):
-                    logger.exception("something failed in a group of %d", len(current))
+                    logger.exception("an operation failed in a group of %d", len(current))
                 remaining = _without(remaining, current, error)
             else:
                 return self._committed(operations, group, begun)
@@ -173,14 +173,14 @@ class Writer:
             operation.error = error
 
     def _agree(self) -> None:
-        """Let the engine know the subscriptions concerned by a failure as the store does."""
+        """Makes the engine agree with the store on the subscriptions concerned by a failure."""
         for member in list(self._doubtful.values()):
             stored = self._store.subscription(member.tenant_id, member.key)
             population = self._population.of(member.tenant_id)
             population.remove(member.id)
             if stored is None:
                 continue
-            # Under the same key there may be another one.
+            # Another subscription may have the same key now.
             existing = RegisteredSubscription.of(stored)
             self._untold.append(existing)
             if stored.state is not SubscriptionState.ACTIVE:
@@ -225,7 +225,7 @@ class Writer:
         metrics.subscriptions = len(self._population)
 
     def _read_again(self, members: Sequence[RegisteredSubscription]) -> list[StoredSubscription]:
-        """Subscriptions as they are now, for those who watch; what cannot be read now is told later."""
+        """Returns subscriptions as they are now, for the listeners; those that cannot be read are reported later."""
         self._untold += members
         results: list[StoredSubscription] = []
         while self._untold:
@@ -233,7 +233,7 @@ class Writer:
             try:
                 stored = self._store.subscription(member.tenant_id, member.key)
             except StoreUnavailable as error:
-                logger.warning("a changed subscription is told of later: %s", error)
+                logger.warning("a changed subscription is reported later: %s", error)
                 break
             self._untold.pop()
             if stored is not None and stored.id == member.id:
@@ -241,10 +241,10 @@ class Writer:
         return results
 
     def _fan_out(self, published: Sequence[PublishedMessage], over: CommitResult) -> None:
-        """Deliveries for the queues that somebody reads.
+        """Returns the deliveries for the queues that have readers.
 
-        Who begins to read is live before it looks into the store, and here the commit is over: whatever the order of
-        the two, it gets each delivery from one side at least.
+        A reader joins before it reads the store, and here the commit is over: whatever the order of
+        the two, it gets each delivery from at least one side.
         """
         bound = self._options.listener_deliveries_max
         for item in published:
@@ -263,9 +263,9 @@ class Writer:
 
 
 def _without(operations: list[Operation], current: Sequence[Operation], error: Exception) -> list[Operation]:
-    """What is to be tried again after something went wrong that lies in some of the operations, not in the store."""
+    """Returns the operations to try again after a failure that lies in some of them, not in the store."""
     if len(current) > 1:
-        # It is in one of these, for which the others are not to suffer.
+        # The fault lies in one of these; the others are not affected by it.
         for operation in current:
             operation.alone = True
         return operations
@@ -275,7 +275,7 @@ def _without(operations: list[Operation], current: Sequence[Operation], error: E
 
 
 def _in_order(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
-    """What is carried out together: first all that commutes, then the others, with adjacent publications as one."""
+    """Returns the operations in order: first all that commute, then the others, with adjacent publications as one."""
     for operation in operations:
         if operation.commutes:
             yield [operation]

@@ -1,12 +1,13 @@
-"""A broker as a part of an overlay of brokers: every message reaches every broker that has a subscription for it.
+"""A broker in an overlay: every message reaches every broker that has a matching subscription.
 
-The protocol is :mod:`twigcast.overlay.onyx`, its network :mod:`twigcast.overlay.onyx.network`. They run in a thread of
-their own, with an event loop of their own: what is passed on waits neither for requests nor for the store. Here is what
-joins them to the hub:
+The protocol is :mod:`twigcast.overlay.onyx`, its network :mod:`twigcast.overlay.onyx.network`. Both run in a thread
+with an event loop of their own, so that forwarding waits neither for requests nor for the store. This package connects
+them with the hub:
 
-- ``settings``: how it is set up, and what is refused;
-- ``receiving``: messages of others on their way into the store, with how far each other broker is known;
-- ``interests``: what the subscriptions here want from elsewhere;
-- ``recovery``: what others ask for again;
-- ``service``: all of it together; ``reports``: what is told of it.
+- ``service``: the whole, with its start and stop; ``thread``: the thread; ``settings``: what is configured
+- ``broker_node``: the node; ``reports``: its state, for the API, the console and ``metrics``
+- ``receiving``: stores the messages of others, with their horizons
+- ``recovery``: reads messages from the store that others request again
+- ``interests``: the routing queries of the subscriptions
+- ``registry``: the agreed map of sources and profiles to brokers; ``registration_service``: its use by clients
 """

@@ -1,163 +1,87 @@
-"""The node of ONYX as a broker runs it."""
+"""The ONYX node of a broker: routes bodies in other forms than text, and reports on itself."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
-from twigcast.broker.overlay.node import (
-    Break,
-    BrokerInfo,
-    Keep,
-    Learned,
-    LinkDecision,
-    MakeNode,
-    NodeInterface,
-    NodeSettings,
-    NodeStatus,
-    ReadAgain,
-    Said,
-    Warn,
-)
+from twigcast.broker.overlay.reports import BrokerInfo, LinkDecision, NodeStatus
 from twigcast.errors import TwigcastError
 from twigcast.limits import Limits
-from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.content.projection import Projection, query_of
+from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.content.projection import query_of
 from twigcast.overlay.onyx.content.routing_index import RoutingMatcher
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
-from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Recovered, Root, RoutingQuery, SourceEntry
-from twigcast.overlay.onyx.protocol.events import (
-    NodeWarning,
-    ProtocolViolation,
-    RangeLost,
-    ResendRequested,
-    ServiceMessageReceived,
-    SourceChanged,
-    StoreRequested,
-)
+from twigcast.overlay.onyx.messages import Disjunct, OverlayMessage, Root, RoutingQuery
 from twigcast.overlay.onyx.protocol.node import OnyxNode
-from twigcast.overlay.onyx.protocol.recovery import backwards
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
+from twigcast.overlay.onyx.wire.bodies import Bodies
 
 logger = logging.getLogger(__name__)
 
-_WANTED_SHOWN: Final = 20
-"""Routing queries that are told of one link."""
+_DISJUNCTS_SHOWN: Final = 20
+"""Disjuncts of one link in a report."""
 
 
-def make_node(limits: Limits) -> MakeNode:
-    """What makes nodes.
-
-    Args:
-        limits: Of messages and queries.
-    """
-
-    def make(settings: NodeSettings) -> NodeInterface:
-        return BrokerNode(settings, limits)
-
-    return make
-
-
-class BrokerNode:
-    """A node, with what it hands on in the broker's words.
+class BrokerNode(OnyxNode):
+    """The node of a running broker.
 
     Args:
-        settings: What it is made with.
+        address: The identity of the broker.
+        incarnation: Number of this start.
+        bodies: Reads messages in other forms than text.
         limits: Of messages and queries.
+        where: What the broker says of itself (see `twigcast.overlay.onyx.registry.description`).
+        last: Number of the broker's own last message.
+        horizons: By root, the stored horizon.
+        reduces: Whether links carry only the parts of messages that are used behind them.
     """
 
-    def __init__(self, settings: NodeSettings, limits: Limits) -> None:
-        self._limits = limits
-        self._bodies = settings.bodies
-        self._table = RoutingTable(limits)
-        self._node = OnyxNode(
-            settings.identity,
-            settings.incarnation,
-            self._table,
-            OnyxSettings(reduces=settings.reduces),
-            last=settings.last,
-            horizons=settings.horizons,
-            where=settings.label,
+    __slots__ = ("_bodies", "_limits")
+
+    def __init__(
+        self,
+        address: Address,
+        incarnation: int,
+        bodies: Bodies,
+        limits: Limits,
+        *,
+        where: str = "",
+        last: int = 0,
+        horizons: Mapping[Root, int] | None = None,
+        reduces: bool = False,
+    ) -> None:
+        super().__init__(
+            address,
+            incarnation,
+            RoutingTable(limits),
+            OnyxSettings(reduces=reduces),
+            last=last,
+            horizons=horizons,
+            where=where,
             limits=limits,
-            route=self._route,
-            text=self._bodies.text,
+            text=bodies.text,
         )
+        self._bodies = bodies
+        self._limits = limits
 
-    # From the network
-
-    def link_up(self, neighbour: Address, cost: int, now: float) -> Effects:
-        """There is a new link."""
-        return _in_words(self._node.link_up(neighbour, cost, now))
-
-    def link_cost(self, neighbour: Address, cost: int, now: float) -> Effects:
-        """A link costs something else."""
-        return _in_words(self._node.link_cost(neighbour, cost, now))
-
-    def link_down(self, neighbour: Address, now: float) -> Effects:
-        """A link broke."""
-        return _in_words(self._node.link_down(neighbour, now))
-
-    def receive(self, sender: Address, message: Any, now: float) -> Effects:
-        """A message has come."""
-        return _in_words(self._node.receive(sender, message, now))
-
-    def wake(self, timer: Hashable, now: float) -> Effects:
-        """A timer went off."""
-        return _in_words(self._node.wake(timer, now))
-
-    # From the broker
-
-    def published(self, messages: Sequence[OverlayMessage], upto: int, now: float) -> Effects:
-        """Messages were published here."""
-        return _in_words(self._node.published(messages, now))
-
-    def stored(self, horizons: Mapping[Root, int], now: float) -> Effects:
-        """So far others are known in the store."""
-        return _in_words(self._node.stored(horizons, now))
-
-    def subscribe(
-        self, interests: Mapping[Hashable, RoutingQuery], now: float, parts: Mapping[Hashable, Projection] | None = None
-    ) -> Effects:
-        """Subscriptions want this from now on."""
-        taken = parts or {}
-        return _together(self._node.subscribe(key, query, now, taken.get(key)) for key, query in interests.items())
-
-    def unsubscribe(self, keys: Sequence[Hashable], now: float) -> Effects:
-        """These want nothing any more."""
-        return _together(self._node.unsubscribe(key, now) for key in keys)
-
-    def recovered(self, answer: Recovered, now: float) -> Effects:
-        """A piece of an answer is on its way."""
-        return _in_words(self._node.answer(answer, now))
-
-    def describe(self, source: SourceEntry, now: float) -> Effects:
-        """A source is new, or something about it is."""
-        return _in_words(self._node.describe(source, now))
-
-    def relay(self, target: Address, content: bytes, now: float) -> Effects:
-        """Say something to the service of another broker."""
-        return _in_words(self._node.relay(target, content, now))
-
-    def _route(self, message: OverlayMessage, among: Iterable[Address]) -> frozenset[Address]:
-        """The neighbours that want a message. One that comes parsed is not parsed again.
+    def route(self, message: OverlayMessage, among: Iterable[Address]) -> frozenset[Address]:
+        """Returns those of some neighbours that want a message. An element stream is not parsed again.
 
         Raises:
-            RejectedMessage: It is malformed or over a limit, as far as it was looked at.
-            WireError: It does not unpack.
+            RejectedMessage: The message is malformed or over a limit, as far as it was read.
+            WireError: It cannot be unpacked.
         """
-        table, scope, root = self._table, message.scope, message.root
         opened = self._bodies.opened(message)
         if opened.is_stream:
-            return table.route_stream(opened.body, opened.dictionary, scope, root, among)
-        return table.route(opened.body, scope, root, among)
-
-    # Questions
+            return self.table.route_stream(opened.body, opened.dictionary, message.scope, message.root, among)
+        return self.table.route(opened.body, message.scope, message.root, among)
 
     def matcher(self, query: RoutingQuery) -> Callable[[OverlayMessage], bool]:
-        """Says of messages whether a routing query wants them; for any thread, one at a time."""
+        """Returns a test whether a routing query wants a message, to be used by one thread at a time."""
         if any(not disjunct.paths for disjunct in query):
-            # Rules out nothing in its scopes; the others are not worth a look then.
+            # The query wants everything of some scope. Messages of other scopes are too rare to be matched.
             scopes = {disjunct.scope for disjunct in query}
             return lambda message: message.scope in scopes
         result = RoutingMatcher(query, self._limits)
@@ -166,107 +90,66 @@ class BrokerNode:
             try:
                 return result.matches(message.body, message.scope)
             except TwigcastError as error:
-                logger.warning("message %d is sent without a look at it: %s", message.number, error)
+                logger.warning("message %d is sent again unmatched: %s", message.number, error)
                 return True
 
         return is_requested
 
-    def retained_above(self) -> int | None:
-        """The number above which some broker may still ask for messages."""
-        if len(self._node.members) <= 1:
-            return None
-        return self._node.forgettable() or 0
+    # Reports.
 
-    def branches(self, message: OverlayMessage) -> list[LinkDecision]:
-        """What becomes of a message on each link, and why."""
-        holding = self._table.holding(message.body, message.scope, message.root)
-        stream = self._node.streams.get(message.root)
+    def retained_above(self) -> int | None:
+        """Returns the number above which others may still request messages; `None`: there are no others."""
+        if len(self.members) <= 1:
+            return None
+        return self.forgettable() or 0
+
+    def decisions(self, message: OverlayMessage) -> list[LinkDecision]:
+        """Returns whether a message passes over each link, and why."""
+        satisfied = self.table.holding(message.body, message.scope, message.root)
+        stream = self.streams.get(message.root)
         children = frozenset() if stream is None else frozenset(stream.children)
         return [
             LinkDecision(
                 neighbour,
                 neighbour in children,
-                tuple(sorted(map(_as_text, holding.get(neighbour, ())))[:_WANTED_SHOWN]),
-                self._reduced(neighbour, message),
+                tuple(sorted(map(_as_text, satisfied.get(neighbour, ())))[:_DISJUNCTS_SHOWN]),
+                self._projection_text(neighbour, message),
             )
-            for neighbour in sorted(self._node.links)
+            for neighbour in sorted(self.links)
         ]
 
-    def _reduced(self, neighbour: Address, message: OverlayMessage) -> str:
-        reductions = self._node.reductions
-        part = None if reductions is None else reductions.part_for(neighbour, message)
+    def _projection_text(self, neighbour: Address, message: OverlayMessage) -> str:
+        part = None if self.projections is None else self.projections.part_for(neighbour, message)
         return "" if part is None else query_of(part).text
 
     def labels(self) -> dict[Address, str]:
-        """What each broker that is known says of itself."""
-        return {state.origin: state.where for state in self._node.topology}
+        """Returns what each broker says of itself."""
+        return {state.origin: state.where for state in self.topology}
 
     def is_catching_up(self) -> bool:
-        """Whether messages of brokers that were known before are missing, and are about to come."""
-        node = self._node
-        others = [stream for stream in node.streams.values() if stream.root != node.address]
-        if not node.peers or node.has_moved:
-            # The ways to them are not known yet.
-            return any(stream.knowledge.horizon is not None for stream in others)
-        return any(
-            stream.parent is not None and (not stream.is_confirmed or stream.knowledge.gaps()) for stream in others
-        )
+        """Returns whether missed messages of brokers that were known before the start are still to come."""
+        others = [stream for stream in self.streams.values() if stream.root != self.address]
+        if not self.peers or self.has_changed_links:
+            # The parents are not chosen yet.
+            return any(stream.ranges.horizon is not None for stream in others)
+        return any(stream.parent is not None and (not stream.is_confirmed or stream.ranges.gaps()) for stream in others)
 
     def reached(self) -> frozenset[Address]:
-        """The other brokers that can be reached now."""
-        return frozenset(self._node.parents)
+        """Returns the other brokers that can be reached."""
+        return frozenset(self.parents)
 
     def status(self) -> NodeStatus:
-        """What is told of it."""
-        node = self._node
-        knowledge = {root: stream.knowledge for root, stream in node.streams.items()}
+        """Returns the status of the node."""
+        ranges = {root: stream.ranges for root, stream in self.streams.items()}
         return NodeStatus(
-            tuple(BrokerInfo(state.origin, state.where, state.links) for state in node.topology),
-            {neighbour: self._table.remote_count(neighbour) for neighbour in node.links},
-            {root: existing.horizon for root, existing in knowledge.items() if existing.horizon is not None},
-            {root: sum(gap.upto - gap.after for gap in existing.gaps()) for root, existing in knowledge.items()},
-            dict(node.parents),
-            dict(node.counts),
-            {neighbour: (flow.sent, flow.left_out) for neighbour, flow in node.flows.items()},
+            tuple(BrokerInfo(state.origin, state.where, state.links) for state in self.topology),
+            {neighbour: self.table.remote_count(neighbour) for neighbour in self.links},
+            {root: received.horizon for root, received in ranges.items() if received.horizon is not None},
+            {root: sum(gap.upto - gap.after for gap in received.gaps()) for root, received in ranges.items()},
+            dict(self.parents),
+            dict(self.counts),
+            {neighbour: (traffic.sent, traffic.left_out) for neighbour, traffic in self.traffic.items()},
         )
-
-
-def _in_words(effects: Effects) -> Effects:
-    """Effects with what is handed on in the broker's words."""
-    if not effects.deliveries:
-        return effects
-    items = [item for one in effects.deliveries if (item := _item(one)) is not None]
-    return Effects(effects.sends, effects.timers, items)
-
-
-def _item(item: Any) -> Any:
-    if isinstance(item, StoreRequested):
-        return Keep(item.message, {item.root: item.horizon})
-    if isinstance(item, ResendRequested):
-        question = item.question
-        return ReadAgain(question.after, question.upto, question.query, backwards(question))
-    if isinstance(item, ProtocolViolation):
-        return Break(item.neighbour, item.kind, item.reason)
-    if isinstance(item, NodeWarning):
-        return Warn(item.kind, item.reason)
-    if isinstance(item, SourceChanged):
-        return Learned(item.source)
-    if isinstance(item, ServiceMessageReceived):
-        return Said(item.origin, item.content)
-    if isinstance(item, RangeLost):
-        reason = f"messages {item.after + 1:,} to {item.upto:,} of broker {item.root} are lost: it no longer has them"
-        return Warn("lost", reason)
-    return None
-
-
-def _together(several: Iterable[Effects]) -> Effects:
-    """The effects of several commands as one."""
-    together = Effects([], [], [])
-    for effects in several:
-        together.sends.extend(effects.sends)
-        together.timers.extend(effects.timers)
-        together.deliveries.extend(_in_words(effects).deliveries)
-    return together
 
 
 def _as_text(disjunct: Disjunct) -> str:

@@ -1,9 +1,9 @@
-"""What the subscriptions of this broker want from others: their routing queries, kept as they change.
+"""Interests: the routing queries of the subscriptions of this broker, updated as these change.
 
-To make a routing query of a subscription takes the better part of a millisecond, and a broker may have a million of
-them. So after a start, a broker first asks for everything in the scopes in which it has subscriptions, which is always
-right, and for what it really wants when it knows that. Subscriptions that are new meanwhile, or later, go first; and so
-does what was missed while the broker was down.
+Computing a routing query takes almost a millisecond, and a broker may have a million subscriptions. After its start, a
+broker first requests everything in the scopes in which it has subscriptions, which is always correct. It narrows this
+when all routing queries are computed. New subscriptions have precedence over stored ones, and so have messages that
+were missed while the broker was down.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from twigcast.overlay.onyx.messages import RoutingQuery
 logger = logging.getLogger(__name__)
 
 SLICE_SECONDS: Final = 0.002
-"""How long the making of routing queries may keep messages from being passed on."""
+"""Longest time that computing routing queries may hold up forwarding."""
 
 _LATER_SECONDS: Final = 0.02
 _NAMED_MAX: Final = 100
-"""Subscriptions with generalised routing queries that the log names; further ones are counted."""
+"""Subscriptions with generalised routing queries that the log names; further ones are only counted."""
 
 
 class LocalInterest(NamedTuple):
-    """A subscription as it concerns other brokers."""
+    """A subscription, as far as it concerns other brokers."""
 
     id: int
     scope: str
@@ -44,10 +44,10 @@ class LocalInterests:
     """The routing queries of the subscriptions; lives in the overlay's thread.
 
     Args:
-        subscribe: Adds or replaces the routing queries under some keys.
-        unsubscribe: Removes those under some keys.
-        reduces: Whether it is told too what part of messages each takes.
-        may_begin: Whether there is nothing more urgent than the subscriptions that were there at the start.
+        subscribe: Adds or replaces routing queries by key, with the parts of messages that some of them use.
+        unsubscribe: Removes routing queries by key.
+        reduces: Whether the parts are computed.
+        can_begin: Returns whether nothing is more urgent than the stored subscriptions.
     """
 
     def __init__(
@@ -56,58 +56,58 @@ class LocalInterests:
         unsubscribe: Callable[[list[Hashable]], None],
         *,
         reduces: bool = False,
-        may_begin: Callable[[], bool] = lambda: True,
+        can_begin: Callable[[], bool] = lambda: True,
     ) -> None:
         self._subscribe = subscribe
         self._reduces = reduces
-        self._may_begin = may_begin
-        self._unwant = unsubscribe
+        self._can_begin = can_begin
+        self._unsubscribe = unsubscribe
         self._fresh: deque[LocalInterest] = deque()
         self._stored: deque[LocalInterest] = deque()
-        """Those that were there at the start, not looked at yet."""
+        """Subscriptions of the start that are still to be processed."""
         self._current: dict[int, LocalInterest | None] = {}
-        """By subscription that waits or has changed since the start: as it is now; ``None``: gone."""
+        """By id, the state of each subscription that waits or has changed since the start; ``None``: removed."""
         self._generalised: set[int] = set()
-        """Subscriptions whose routing queries would be too large, so that something wider is asked for."""
+        """Subscriptions with generalised routing queries, since exact ones would be too large."""
         self._named = 0
         self._wide: set[str] = set()
-        """Scopes in which everything is asked for."""
+        """Scopes in which everything is requested."""
         self._loading = True
-        self._news = asyncio.Event()
+        self._has_work = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """Subscriptions whose routing queries are still to be made."""
+        """The number of subscriptions whose routing queries are still to be computed."""
         return len(self._fresh) + len(self._stored)
 
     @property
     def generalised(self) -> int:
-        """Subscriptions for which more is asked for than they want, since their routing queries would be too large."""
+        """The number of subscriptions with generalised routing queries."""
         return len(self._generalised)
 
     @property
     def wide_scopes(self) -> frozenset[str]:
-        """Scopes in which everything is asked for meanwhile."""
+        """The scopes in which everything is requested for now."""
         return frozenset(self._wide)
 
     def begin(self, scopes: list[str]) -> None:
-        """Ask for everything in the scopes in which there are subscriptions."""
+        """Subscribes to everything in the scopes that have subscriptions."""
         self._wide |= set(scopes)
         if scopes:
             self._subscribe({("everything", scope): everything(scope) for scope in scopes}, {})
 
-    def start_with(self, interests: list[LocalInterest]) -> None:
-        """Some of those that were there at the start; what was heard of them since counts more."""
+    def add_stored(self, interests: list[LocalInterest]) -> None:
+        """Adds stored subscriptions. Changes since the start have precedence."""
         self._stored.extend(interest for interest in interests if interest.id not in self._current)
-        self._news.set()
+        self._has_work.set()
 
-    def started(self) -> None:
-        """All that were there at the start have been given."""
+    def finish_loading(self) -> None:
+        """Marks the end of the stored subscriptions."""
         self._loading = False
-        self._news.set()
+        self._has_work.set()
 
     def change(self, changed: list[LocalInterest], removed: list[int]) -> None:
-        """Subscriptions are new or different, or take no part any more."""
+        """Adds or replaces subscriptions, and removes others."""
         for interest in changed:
             self._current[interest.id] = interest
             self._fresh.append(interest)
@@ -115,24 +115,24 @@ class LocalInterests:
             self._current[number] = None
         self._generalised.difference_update(removed)
         if removed:
-            self._unwant(list(removed))
-        self._news.set()
+            self._unsubscribe(list(removed))
+        self._has_work.set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Computes routing queries, until cancelled."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             while self._fresh or self._stored:
-                may_begin = self._may_begin()
-                self._slice(may_begin)
-                # Whatever waits for this loop comes first.
-                await asyncio.sleep(0 if may_begin or self._fresh else _LATER_SECONDS)
+                can_begin = self._can_begin()
+                self._slice(can_begin)
+                # All that waits for this loop has precedence.
+                await asyncio.sleep(0 if can_begin or self._fresh else _LATER_SECONDS)
             if not self._loading:
                 self._narrow()
 
-    def _slice(self, may_begin: bool) -> None:
-        """Make routing queries for a moment."""
+    def _slice(self, can_begin: bool) -> None:
+        """Computes routing queries for `SLICE_SECONDS`."""
         end = time.perf_counter() + SLICE_SECONDS
         created: dict[Hashable, RoutingQuery] = {}
         parts: dict[Hashable, Projection] = {}
@@ -142,9 +142,9 @@ class LocalInterests:
                 if self._current.get(interest.id) is not interest:
                     continue
                 if not (self._loading or self._stored):
-                    # Else what was stored of it, which is older, may still come.
+                    # Before that, its older stored state may still be added.
                     del self._current[interest.id]
-            elif not may_begin:
+            elif not can_begin:
                 break
             else:
                 interest = self._stored.popleft()
@@ -164,8 +164,8 @@ class LocalInterests:
             query = routing_query(interest.query, interest.namespaces, interest.dialect, interest.scope)
             generalised = is_generalised(interest.query, interest.namespaces, interest.dialect)
         except TwigcastError as error:
-            # The engine takes it, so it counts.
-            logger.warning("everything is asked for, for subscription %d: %s", interest.id, error)
+            # The engine accepts the subscription, so it must get its messages.
+            logger.warning("everything is requested for subscription %d: %s", interest.id, error)
             return everything(interest.scope)
         if generalised:
             self._note_generalised(interest.id)
@@ -184,18 +184,18 @@ class LocalInterests:
         self._generalised.add(number)
 
     def _narrow(self) -> None:
-        """All is known: ask for it, and no longer for everything."""
+        """Replaces the requests for everything by the computed routing queries."""
         self._current.clear()
         if self._wide:
             scopes, self._wide = self._wide, set()
-            self._unwant([("everything", scope) for scope in sorted(scopes)])
-            logger.info("what the subscriptions here want of other brokers is known")
+            self._unsubscribe([("everything", scope) for scope in sorted(scopes)])
+            logger.info("the routing queries of all subscriptions are computed")
 
 
 def _part(interest: LocalInterest) -> Projection | None:
-    """What a subscription takes of a message; ``None``: the whole."""
+    """Returns the part of a message that a subscription uses; ``None``: the whole."""
     try:
         return part_of(interest.query, interest.namespaces, interest.dialect)
     except TwigcastError:
-        # As above: it has been told of there.
+        # The log names this subscription already (see `_routing_query`).
         return None

@@ -1,4 +1,4 @@
-"""What is counted of the overlay, in the form that Prometheus reads."""
+"""The metrics of the overlay for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], ...]] = (
     ("queue_frames", "Frames that wait for a neighbour.", lambda link: link.queue_frames),
 )
 _COUNTED_OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], ...]] = (
-    ("sent_bytes", "Bytes sent to a neighbour over the present link.", lambda link: link.sent_bytes),
+    ("sent_bytes", "Bytes sent to a neighbour over the current link.", lambda link: link.sent_bytes),
     ("received_bytes", "Bytes received from a neighbour over it.", lambda link: link.received_bytes),
     ("sent_frames", "Frames sent to a neighbour over it.", lambda link: link.sent_frames),
     ("received_frames", "Frames received from a neighbour over it.", lambda link: link.received_frames),
@@ -29,24 +29,20 @@ _COUNTED_OF_LINKS: Final[tuple[tuple[str, str, Callable[[LinkReport], float]], .
 
 
 class OverlayCollector:
-    """Reads the counters when it is asked.
-
-    Args:
-        overlay: What counts.
-    """
+    """A collector of the metrics of an overlay."""
 
     def __init__(self, overlay: Overlay) -> None:
         self._overlay = overlay
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics as they are now."""
+        """Yields all metrics with their current values."""
         report = self._overlay.report_now()
         yield from _counters(report)
         yield from _gauges(report)
         yield from _links(report)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: there is no overlay to ask while this is registered."""
+        """Yields nothing, since the overlay is not running while this is registered."""
         return iter(())
 
 

@@ -1,9 +1,9 @@
-"""Messages of other brokers on their way into the store.
+"""Receiving: storing the messages of other brokers.
 
-They are matched, and kept if a subscription here matches, like those that are published here; how far each other
-broker is known then is stored in the same transaction. So after a crash either both are there or neither, and what is
-asked for again is exactly what is missing. What arrives while one commit runs goes into the next: one is under way at a
-time, so that a broker is never said to be known further than its messages are stored.
+They are matched like messages that are published here, and stored if a subscription here matches. The horizon of their
+root is stored in the same transaction. So after a crash either both are stored or neither, and exactly the missing
+messages are requested again. What arrives during one commit goes into the next. Only one commit is under way at a time,
+so that a horizon never passes a message that is not stored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from twigcast.broker.hub.commit import CommitGroup, Operation
 from twigcast.broker.hub.population import MatchOutcome, TenantPopulation
 from twigcast.broker.hub.publishing import Name, PublishRun, at_indices
 from twigcast.broker.model import Accepted, StoredMessage, Submission
-from twigcast.broker.store.interface import Origin
+from twigcast.broker.store.records import Origin
 from twigcast.errors import MalformedMessage, RejectedMessage, UnknownKey
 from twigcast.overlay.onyx.content.projection import Projection, covers, part_of
 from twigcast.overlay.onyx.content.projection_text import read_part
 from twigcast.overlay.onyx.messages import OverlayMessage
+from twigcast.overlay.onyx.protocol.events import StoreRequested
 from twigcast.overlay.onyx.wire.bodies import TEXT, Bodies
 from twigcast.overlay.onyx.wire.errors import WireError
 
@@ -33,86 +34,86 @@ logger = logging.getLogger(__name__)
 
 MESSAGES_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 16 << 20
-"""Of one commit."""
+"""Most messages and bytes of one commit."""
 
 WAITING_MESSAGES_MAX: Final = 20_000
 WAITING_BYTES_MAX: Final = 64 << 20
-"""With more, nothing is read from other brokers until half is stored."""
+"""Most that wait for the store. Beyond, links are not read until half is stored."""
 
 _RETRY_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Foreign(Submission):
+class _Received(Submission):
     """A message that another broker has accepted."""
 
     origin: Origin = field(kw_only=True)
     reduced: str = field(default="", kw_only=True)
-    """The part of the message that this is (see :mod:`twigcast.overlay.onyx.content.projection_text`); empty: the
-    whole."""
+    """The part to which the message is reduced (see :mod:`twigcast.overlay.onyx.content.projection_text`); empty: the
+    message is whole."""
     refusal: RejectedMessage | None = field(kw_only=True, default=None)
     """Why its body cannot be read in the form in which it came."""
 
 
 @dataclass(slots=True)
 class ReceiveCounts:
-    """What became of messages of others since the start."""
+    """Counts of the messages of other brokers since the start."""
 
     stored: int = 0
     unwanted: int = 0
-    """No subscription here matched: the routing query was wider than the subscriptions."""
+    """No subscription matched: the routing query was wider than the subscriptions."""
     already_stored: int = 0
-    """They were stored already."""
+    """The message was stored before."""
     refused: int = 0
-    """This broker's engine did not take them; they are among the rejected messages."""
+    """This broker's engine rejected the message, which is stored as rejected."""
     lost: int = 0
-    """They could not be stored, for no reason that lies in the store; told in the log one by one."""
+    """The message could not be stored although the store works; the log names each."""
 
 
 class StoreReceived(Operation):
-    """Store messages of others, and how far others are known then.
+    """The storing of messages of other brokers, with their horizons.
 
     Args:
         messages: In the order of their arrival.
-        horizons: By broker.
-        at: Time, for the horizons.
-        future: Told the `ReceiveCounts` of these messages.
-        bodies: What reads those that come in other forms than text.
+        horizons: By root.
+        clock: Returns the time of the horizons.
+        future: Receives the `ReceiveCounts` of these messages.
+        bodies: Reads messages in other forms than text.
     """
 
     def __init__(
         self,
         messages: Sequence[OverlayMessage],
         horizons: dict[int, int],
-        at: Callable[[], float],
+        clock: Callable[[], float],
         future: Future[Any],
         bodies: Bodies,
     ) -> None:
-        super().__init__(future)
-        self._received = messages
+        super().__init__(future=future)
+        self._messages = messages
         self._horizons = horizons
-        self._at = at
+        self._clock = clock
         self._bodies = bodies
 
     def apply(self, group: CommitGroup) -> None:
-        """Store what a subscription here matches."""
+        """Stores the messages that a subscription matches, and the horizons."""
         numbers = {tenant.name: tenant.id for tenant in group.tenants.values()}
         submissions = [
             submission
-            for message in self._received
+            for message in self._messages
             if message.scope in numbers
             and (submission := self._submission(message, numbers[message.scope], group)) is not None
         ]
         reception = _Reception(submissions, group)
-        reception.counts.unwanted = len(self._received) - len(submissions)
+        reception.counts.unwanted = len(self._messages) - len(submissions)
         if submissions:
             reception.run()
         if self._horizons:
-            group.transaction.set_horizons(self._horizons, at=self._at())
+            group.transaction.set_horizons(self._horizons, at=self._clock())
         self.result = reception.counts
 
-    def _submission(self, message: OverlayMessage, tenant_id: int, group: CommitGroup) -> _Foreign | None:
-        """A message as it is stored; `None`: no subscription here matches it, as it says itself without its text."""
+    def _submission(self, message: OverlayMessage, tenant_id: int, group: CommitGroup) -> _Received | None:
+        """Returns a message as text, or `None` if no subscription matches its element stream."""
         body, refusal = message.body, None
         if message.form != TEXT:
             try:
@@ -127,7 +128,7 @@ class StoreReceived(Operation):
             except WireError as error:
                 refusal = MalformedMessage(1, 1, str(error))
         origin = Origin(message.root, message.number, message.path)
-        return _Foreign(
+        return _Received(
             tenant_id,
             body,
             message.source,
@@ -139,9 +140,9 @@ class StoreReceived(Operation):
 
 
 class _Reception(PublishRun):
-    """Publishing what others have accepted: it is kept only if it is wanted, and not passed on once more."""
+    """A publish run for received messages: stores only matching ones, and does not send them to the overlay again."""
 
-    def __init__(self, submissions: Sequence[_Foreign], group: CommitGroup) -> None:
+    def __init__(self, submissions: Sequence[_Received], group: CommitGroup) -> None:
         super().__init__(submissions, group)
         self.counts = ReceiveCounts()
         self._origins: list[tuple[int, Origin]] = []
@@ -149,7 +150,7 @@ class _Reception(PublishRun):
     def _match(self, existing: Mapping[Name, StoredMessage]) -> tuple[dict[int, bytes], dict[int, MatchOutcome]]:
         bodies, outcomes = super()._match(existing)
         for position, submission in enumerate(self._submissions):
-            if isinstance(submission, _Foreign) and submission.refusal is not None:
+            if isinstance(submission, _Received) and submission.refusal is not None:
                 outcomes[position] = MatchOutcome(error=submission.refusal)
         return bodies, outcomes
 
@@ -162,13 +163,13 @@ class _Reception(PublishRun):
         return super()._reject(submission, error)
 
     def _accept(self, submission: Submission, body: bytes, outcome: MatchOutcome) -> Accepted:
-        assert isinstance(submission, _Foreign)
+        assert isinstance(submission, _Received)
         population = self._group.population.of(submission.tenant_id)
         if submission.reduced:
             outcome = _sufficing(outcome, submission.reduced, population)
-        # Queries in XQuery look at what is stored: at whole messages, since no part suffices for them.
-        is_followed = bool(population.followers) and not submission.reduced
-        if not outcome.slots and not outcome.undecided and not is_followed:
+        # External queries read stored messages, and use whole ones.
+        has_external_queries = bool(population.followers) and not submission.reduced
+        if not outcome.slots and not outcome.undecided and not has_external_queries:
             self.counts.unwanted += 1
             return Accepted(0, submission.message_id or "", 0)
         accepted = super()._accept(submission, body, outcome)
@@ -181,104 +182,106 @@ class _Reception(PublishRun):
 
 
 class MessageReceiver:
-    """Brings what arrives into the store; lives in the overlay's thread.
+    """Stores what arrives; lives in the overlay's thread.
 
     Args:
-        put: Lets the hub's writing thread carry out an operation.
-        hub_loop: The event loop that the hub answers in.
-        stored: Told how far others are known in the store.
-        reading: Told whether to read from other brokers.
-        clock: Seconds since the epoch.
-        bodies: What reads messages in other forms than text.
+        submit: Passes an operation to the hub's writing thread.
+        hub_loop: The event loop in which the hub completes futures.
+        stored: Receives horizons that are stored.
+        set_reading: Is called with whether links are to be read.
+        clock: Returns seconds since the epoch.
+        bodies: Reads messages in other forms than text.
     """
 
     def __init__(
         self,
-        put: Callable[[Operation], None],
+        submit: Callable[[Operation], None],
         hub_loop: asyncio.AbstractEventLoop,
         stored: Callable[[dict[int, int]], None],
-        reading: Callable[[bool], None],
+        set_reading: Callable[[bool], None],
         clock: Callable[[], float],
         bodies: Bodies,
     ) -> None:
         self.counts = ReceiveCounts()
-        self._put = put
+        self._submit = submit
         self.hub_loop = hub_loop
         self._stored = stored
-        self._reading = reading
+        self._set_reading = set_reading
         self._clock = clock
         self._bodies = bodies
-        self._waiting: list[tuple[OverlayMessage | None, dict[int, int]]] = []
+        self._waiting: list[StoreRequested] = []
         self._waiting_bytes = 0
         self._is_reading = True
-        self._news = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """Messages that wait for the store, and their bytes."""
+        """The number of messages that wait for the store, and their size."""
         return len(self._waiting), self._waiting_bytes
 
-    def add(self, message: OverlayMessage | None, horizons: dict[int, int]) -> None:
-        """Take a message (`None`: nothing but horizons), and how far others are known once it is stored."""
-        self._waiting.append((message, horizons))
-        if message is not None:
-            self._waiting_bytes += len(message.body)
-        self._news.set()
+    def add(self, request: StoreRequested) -> None:
+        """Adds a message or a horizon to be stored."""
+        self._waiting.append(request)
+        self._waiting_bytes += _size(request)
+        self._has_work.set()
         if self._is_reading and not self._can_accept(1):
             self._is_reading = False
             logger.warning("messages of other brokers wait for the store: no more are read for now")
-            self._reading(False)
+            self._set_reading(False)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Stores what arrives, until cancelled."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             while self._waiting:
                 await self._store(self._next())
                 if not self._is_reading and self._can_accept(2):
                     self._is_reading = True
-                    self._reading(True)
+                    self._set_reading(True)
 
     async def finish(self) -> None:
-        """Store what has arrived, once :meth:`run` has ended."""
+        """Stores what has arrived, once :meth:`run` has ended."""
         while self._waiting:
             await self._store(self._next())
 
-    def _can_accept(self, part: int) -> bool:
-        return len(self._waiting) <= WAITING_MESSAGES_MAX // part and self._waiting_bytes <= WAITING_BYTES_MAX // part
+    def _can_accept(self, divisor: int) -> bool:
+        """Returns whether no more waits than a fraction of what may wait."""
+        return (
+            len(self._waiting) <= WAITING_MESSAGES_MAX // divisor
+            and self._waiting_bytes <= WAITING_BYTES_MAX // divisor
+        )
 
-    def _next(self) -> list[tuple[OverlayMessage | None, dict[int, int]]]:
+    def _next(self) -> list[StoreRequested]:
         size = count = 0
-        for message, _ in self._waiting:
-            size += 0 if message is None else len(message.body)
+        for request in self._waiting:
+            size += _size(request)
             if count and size > BYTES_AT_ONCE:
                 break
             count += 1
             if count >= MESSAGES_AT_ONCE:
                 break
         some, self._waiting = self._waiting[:count], self._waiting[count:]
-        self._waiting_bytes -= sum(len(message.body) for message, _ in some if message is not None)
+        self._waiting_bytes -= sum(map(_size, some))
         return some
 
-    async def _store(self, some: list[tuple[OverlayMessage | None, dict[int, int]]]) -> None:
-        """Store some, however long the store does not answer."""
-        horizons: dict[int, int] = {}
-        for _, later in some:
-            horizons.update(later)
-        messages = [message for message, _ in some if message is not None]
-        waited = False
+    async def _store(self, some: list[StoreRequested]) -> None:
+        """Stores some, and repeats this while the store is unavailable."""
+        horizons = {request.root: request.horizon for request in some}
+        messages = [request.message for request in some if request.message is not None]
+        has_waited = False
         while True:
             try:
                 counts = await self._do(messages, horizons)
             except StoreUnavailable as error:
-                logger.log(logging.DEBUG if waited else logging.WARNING, "messages of other brokers wait: %s", error)
-                waited = True
+                level = logging.DEBUG if has_waited else logging.WARNING
+                logger.log(level, "messages of other brokers wait: %s", error)
+                has_waited = True
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 break
-        self._add(counts)
+        _sum(self.counts, counts)
         self._stored(horizons)
 
     async def _do(self, messages: Sequence[OverlayMessage], horizons: dict[int, int]) -> ReceiveCounts:
@@ -288,7 +291,7 @@ class MessageReceiver:
             raise
         except Exception as error:
             if len(messages) > 1:
-                # It lies in one of them, for which the others are not to suffer.
+                # One of them is at fault; the others are stored without it.
                 counts = ReceiveCounts()
                 for message in messages:
                     _sum(counts, await self._do([message], {}))
@@ -301,7 +304,7 @@ class MessageReceiver:
             return ReceiveCounts(lost=1)
 
     async def _ask(self, messages: Sequence[OverlayMessage], horizons: dict[int, int]) -> ReceiveCounts:
-        """Have the writing thread do it, and wait for the answer, which comes in the hub's event loop."""
+        """Stores them in the writing thread, and waits for the result, which comes in the hub's event loop."""
         answer: Future[ReceiveCounts] = self._loop.create_future()
 
         def pass_back(done: Future[Any]) -> None:
@@ -309,11 +312,12 @@ class MessageReceiver:
 
         theirs: Future[Any] = Future(loop=self.hub_loop)
         theirs.add_done_callback(pass_back)
-        self._put(StoreReceived(messages, horizons, self._clock, theirs, self._bodies))
+        self._submit(StoreReceived(messages, horizons, self._clock, theirs, self._bodies))
         return await answer
 
-    def _add(self, counts: ReceiveCounts) -> None:
-        _sum(self.counts, counts)
+
+def _size(request: StoreRequested) -> int:
+    return 0 if request.message is None else len(request.message.body)
 
 
 def _copy(done: Future[Any], answer: Future[Any]) -> None:
@@ -332,10 +336,10 @@ def _sum(counts: ReceiveCounts, more: ReceiveCounts) -> None:
 
 
 def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation) -> MatchOutcome:
-    """What a part of a message is for: those whose results it gives.
+    """Returns an outcome without the subscriptions for which the part of a reduced message does not suffice.
 
-    The node asks for the whole where a part does not suffice. This is for subscriptions that it had not heard of when
-    it took the message: they are too new for a message that was accepted before.
+    The node requests the whole message where a part does not suffice for a subscription that it knows. The ones left
+    out are newer, so they need not get a message that was accepted before.
     """
     part = read_part(reduced)
 
@@ -343,8 +347,8 @@ def _sufficing(outcome: MatchOutcome, reduced: str, population: TenantPopulation
         query = population.session.engine.query(str(number))
         if query is None:
             raise UnknownKey(str(number))
-        taken = _part(query.query, tuple(query.namespaces.items()), query.dialect)
-        return part is not None and covers(part, taken)
+        used = _part(query.query, tuple(query.namespaces.items()), query.dialect)
+        return part is not None and covers(part, used)
 
     positions = [position for position, slot in enumerate(outcome.slots) if suffices(population.ids[slot])]
     undecided = [one for one in outcome.undecided if suffices(int(one.key))]

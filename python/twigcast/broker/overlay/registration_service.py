@@ -1,23 +1,22 @@
-"""The registration service, joined to the broker: its store, its node, its clients."""
+"""The registration service: connects the registry with the broker's store, node and clients."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import Conflict, Forbidden, Invalid, NotFound
-from twigcast.broker.overlay.node import NodeInterface
+from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.registry.catalogue import Catalogue, new_key, owner_of, source_name
-from twigcast.broker.overlay.registry.client import NoAnswer, NoRegistry
+from twigcast.broker.overlay.registry.client import LocalBroker, NoAnswer, NoRegistry
 from twigcast.broker.overlay.registry.codec import ChangedReply, Command, read, write
-from twigcast.broker.overlay.registry.ledger import Ledger, keep
-from twigcast.broker.overlay.registry.registrar import LocalBroker, Registrar, RegistryReport
+from twigcast.broker.overlay.registry.ledger import Ledger, Records
+from twigcast.broker.overlay.registry.registrar import Registrar, RegistryReport
 from twigcast.broker.overlay.settings import OverlaySettings
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.service import BrokerInterface
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import RoutingQuery, SourceEntry
 from twigcast.overlay.onyx.network.driver import Driver
@@ -36,51 +35,35 @@ from twigcast.overlay.onyx.registry.description import Description, read_descrip
 from twigcast.schema.dtd import SchemaError, read_dtd
 
 SCHEMA_BYTES_MAX: Final = 512 << 10
-"""Bytes of the schema of a registered source: every broker of the overlay keeps it."""
+"""Greatest schema of a registered source. Every broker of the overlay stores it."""
 
 _SOURCES: Final = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChoice:
-    """Which broker serves somebody."""
+    """The brokers that serve a source or a subscriber."""
 
     broker: Description
     backup: Description | None
-    """Which one would, if that one were gone; ``None``: there is no other."""
-
-
-class _Records:
-    """Where the registry keeps things: the broker's store."""
-
-    def __init__(self, broker: BrokerInterface) -> None:
-        self._broker = broker
-        self._hub_loop = asyncio.get_running_loop()
-
-    def load(self, kind: str) -> dict[str, bytes]:
-        return self._broker.store.overlay_records(kind)
-
-    async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
-        names = tuple(gone)
-        work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, names))
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
+    """The broker that takes over if the first is removed; ``None``: there is no other."""
 
 
 class RegistrationService:
-    """Made in the main event loop, where it is asked; works in the overlay's thread.
+    """The registration service of a broker. It is called in the main event loop, and works in the overlay's thread.
 
     Args:
         broker: The hub.
-        thread: The overlay's.
+        thread: The overlay's thread.
         settings: Of the overlay.
         name: Of this broker.
-        identity: Its number.
+        identity: Number of this broker.
     """
 
     def __init__(
-        self, broker: BrokerInterface, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
+        self, broker: Broker, thread: LoopThread, settings: OverlaySettings, name: str, identity: Address
     ) -> None:
-        self._records = _Records(broker)
+        self._records = Records(broker)
         self._thread = thread
         self._settings = settings
         self._name = name
@@ -90,48 +73,48 @@ class RegistrationService:
         self._fresh: dict[str, SourceEntry] = {}
         self._labels: dict[Address, str] = {}
         self._descriptions: dict[Address, Description] = {}
-        self._news = asyncio.Event()
-        self._node: NodeInterface
+        self._has_work = asyncio.Event()
+        self._node: BrokerNode
         self._driver: Driver
         self._registrar: Registrar
-        self.catalogue = Catalogue(identity, self._name_of, self._trouble)
+        self.catalogue = Catalogue(identity, self._name_of, self._report_fault)
 
     def load(self) -> None:
-        """Read what is kept. Blocks."""
+        """Reads the stored catalogue. Blocks."""
         self._stored = [read(text) for text in self._records.load(_SOURCES).values()]
         for source in self._stored:
             self.catalogue.learn(source)
         if self._name in self._settings.holders:
             self._ledger = Ledger(self._records)
 
-    def join(self, node: NodeInterface, driver: Driver) -> None:
-        """Begin, before there is any link; in the overlay's thread."""
+    def join(self, node: BrokerNode, driver: Driver) -> None:
+        """Connects with the node before its first link. Called in the overlay's thread."""
         self._node, self._driver = node, driver
-        here = LocalBroker(self._name, self._identity, self.brokers, self._say, self._describe, self._trouble)
+        here = LocalBroker(self._name, self._identity, self.brokers, self._send, self._describe, self._report_fault)
         self._registrar = Registrar(here, self._settings.holders, self._ledger, self._settings.placement)
         for source in self._stored:
             self._describe(source)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Runs the registry and stores the catalogue, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._registrar.run())
             group.create_task(self._keep())
 
     # From the node, in the overlay's thread --------------------------------------------------------------------------
 
-    def learned(self, source: SourceEntry) -> None:
-        """A source is new, or something about it is."""
+    def on_source(self, source: SourceEntry) -> None:
+        """Takes a new or changed entry of the catalogue."""
         self.catalogue.learn(source)
         self._fresh[source.name] = source
-        self._news.set()
+        self._has_work.set()
 
     def on_message(self, origin: Address, content: bytes) -> None:
-        """The service of another broker says something."""
+        """Takes a message of the service of another broker."""
         self._registrar.on_message(origin, content)
 
     def brokers(self) -> dict[Address, Description]:
-        """The brokers that can be reached now, this one among them."""
+        """Returns the brokers that can be reached, with this one."""
         existing = self._read_descriptions()
         reached = self._node.reached()
         return {
@@ -139,49 +122,49 @@ class RegistrationService:
         }
 
     def report(self) -> RegistryReport:
-        """How the registry looks from here."""
+        """Returns the state of the registry, as seen by this broker."""
         return self._registrar.report()
 
     async def _keep(self) -> None:
-        """Write the catalogue down, so that it is known after a restart without any link."""
+        """Stores the catalogue, so that it is known after a restart without links."""
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             await self.finish()
 
     async def finish(self) -> None:
-        """Write down what is not yet."""
+        """Stores the entries that are not stored yet."""
         fresh = dict(self._fresh)
-        # A source's name may be longer than a key of the store, and hold anything.
+        # Names are hashed: they may be longer than a key of the store, and hold any character.
         put = {owner_of(name): write(source) for name, source in fresh.items()}
-        await keep(self._records.save, _SOURCES, put, ())
+        await self._records.save(_SOURCES, put)
         for name, source in fresh.items():
             if self._fresh.get(name) is source:
                 del self._fresh[name]
 
-    def _say(self, target: Address, content: bytes) -> None:
+    def _send(self, target: Address, content: bytes) -> None:
         self._driver.act(self._node.relay(target, content, time.monotonic()))
 
     def _describe(self, source: SourceEntry) -> None:
         self._driver.act(self._node.describe(source, time.monotonic()))
 
-    def _trouble(self, kind: str, peer: str, reason: str) -> None:
-        """From any thread."""
-        self._thread.call(self._driver.tell, kind, peer, reason)
+    def _report_fault(self, kind: str, peer: str, reason: str) -> None:
+        """Reports a fault. Called in any thread."""
+        self._thread.call(self._driver.report_fault, kind, peer, reason)
 
     def broker(self, identity: Address) -> Description | None:
-        """What a broker says of itself; ``None``: it is not known. From any thread."""
+        """Returns what a broker says of itself, or ``None`` if it is unknown. Called in any thread."""
         return self._descriptions.get(identity)
 
     def _name_of(self, identity: Address) -> str:
-        """A broker for people, with where its clients reach it. From any thread."""
+        """Returns the name of a broker and the URL for its clients. Called in any thread."""
         description = self.broker(identity)
         if description is None:
             return str(identity)
         return f"{description.name} ({description.url})" if description.url else description.name
 
     def _read_descriptions(self) -> dict[Address, Description]:
-        """All brokers; in the overlay's thread. The labels of most have not changed since they were read last."""
+        """Returns the descriptions of all brokers. Called in the overlay's thread."""
         labels = self._node.labels()
         if labels != self._labels:
             self._labels = labels
@@ -193,15 +176,15 @@ class RegistrationService:
     async def register_source(
         self, scope: str, name: str, key: str | None, *, location: Location, schema: str, rate: float, size: int
     ) -> tuple[str, BrokerChoice]:
-        """Register a source, or change what is known of it.
+        """Registers a source, or changes its registration.
 
         Returns:
-            Its key, and the broker at which it is to publish.
+            Its key, and the broker at which it has to publish.
 
         Raises:
-            Forbidden: It is registered, and this is not its key.
-            Invalid: The schema cannot be used.
-            NoRegistry: Those that hold the registry do not answer.
+            Forbidden: It is registered with another key.
+            Invalid: The schema is unusable.
+            NoRegistry: The holders of the registry do not answer.
         """
         await asyncio.to_thread(_check_schema, schema)
         shown, key = key, key or new_key()
@@ -211,67 +194,65 @@ class RegistrationService:
         except NoAnswer as error:
             if shown is not None:
                 raise
-            # If it is carried out yet, nobody else knows the key.
+            # The request may still be carried out, and nobody else knows the key.
             raise NoAnswer(f"{error}; ask again with the key {key}") from None
         if isinstance(reply, NameTaken):
             raise Forbidden(f"the source {name!r} is registered, and this is not its key")
         return key, await self._choice(reply)
 
     async def remove_source(self, scope: str, name: str, key: str | None) -> None:
-        """A source publishes no more; its name is free.
+        """Removes a source, and frees its name.
 
         Raises:
-            Forbidden: This is not its key.
+            Forbidden: The source has another key.
             NotFound: It is not registered.
-            NoRegistry: Those that hold the registry do not answer.
+            NoRegistry: The holders of the registry do not answer.
         """
         reply = await self._ask(RemoveSource(source_name(scope, name), owner_of(key)))
         if isinstance(reply, NameTaken):
             raise Forbidden(f"this is not the key of the source {name!r}")
-        if not _was_there(reply):
+        if not _has_changed(reply):
             raise NotFound(f"there is no registered source {name!r}")
 
-    async def choose(self, position: Location, requested: RoutingQuery) -> BrokerChoice:
-        """Which broker would serve a subscriber now.
+    async def choose(self, location: Location, query: RoutingQuery) -> BrokerChoice:
+        """Returns the broker that would serve a subscriber.
 
         Raises:
-            NoRegistry: Those that hold the registry do not answer.
+            NoRegistry: The holders of the registry do not answer.
         """
-        return await self._choice(await self._ask(RegisterProfile("", position, requested), is_question=True))
+        return await self._choice(await self._ask(RegisterProfile("", location, query), is_question=True))
 
-    async def register_profile(
-        self, scope: str, name: str, position: Location, requested: RoutingQuery
-    ) -> BrokerChoice:
-        """Which broker serves a subscriber, who counts there from now on.
+    async def register_profile(self, scope: str, name: str, location: Location, query: RoutingQuery) -> BrokerChoice:
+        """Registers a subscriber, and returns the broker that serves it.
 
         Raises:
-            NoRegistry: Those that hold the registry do not answer.
+            NoRegistry: The holders of the registry do not answer.
         """
-        return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), position, requested)))
+        return await self._choice(await self._ask(RegisterProfile(source_name(scope, name), location, query)))
 
     async def remove_profile(self, scope: str, name: str) -> None:
-        """A subscriber counts no more.
+        """Removes the registration of a subscriber.
 
         Raises:
             NotFound: It is not registered.
-            NoRegistry: Those that hold the registry do not answer.
+            NoRegistry: The holders of the registry do not answer.
         """
-        if not _was_there(await self._ask(RemoveProfile(source_name(scope, name)))):
+        if not _has_changed(await self._ask(RemoveProfile(source_name(scope, name)))):
             raise NotFound(f"there is no registered profile {name!r}")
 
     async def remove_broker(self, name: str) -> Reassigned:
-        """A broker is gone for good: its sources and profiles are given to others.
+        """Removes a broker that will not come back, and gives its sources and profiles to others.
 
         Raises:
-            NotFound: No broker of that name is known, or more than one is.
-            Conflict: It can be reached.
-            NoRegistry: Those that hold the registry do not answer.
+            NotFound: No broker of that name is known.
+            Conflict: The broker can be reached.
+            NoRegistry: The holders of the registry do not answer.
         """
         existing, reached = await self._thread.ask(lambda: (self._read_descriptions(), self.brokers()))
         results = [identity for identity, one in existing.items() if one.name == name]
         if not results:
             raise NotFound(f"there is no broker {name!r} in the overlay")
-        # A broker that came back with another store is another one, under the same name.
+        # One name may stand for several brokers, since one with another store has another identity.
         gone = [identity for identity in results if identity not in reached]
         if not gone:
             raise Conflict(f"the broker {name!r} can be reached: stop it first")
@@ -296,19 +277,19 @@ class RegistrationService:
         return BrokerChoice(broker, backup)
 
 
-def _was_there(reply: object) -> bool:
+def _has_changed(reply: object) -> bool:
     return isinstance(reply, ChangedReply) and reply.value
 
 
 def _check_schema(schema: str) -> None:
-    """See whether a schema can be used. Blocks.
+    """Checks a schema. Blocks.
 
     Raises:
-        Invalid: It cannot.
+        Invalid: The schema is unusable.
     """
     data = schema.encode()
     if len(data) > SCHEMA_BYTES_MAX:
-        raise Invalid(f"schema: it has {len(data):,} bytes where at most {SCHEMA_BYTES_MAX:,} may be")
+        raise Invalid(f"schema: it has {len(data):,} bytes; at most {SCHEMA_BYTES_MAX:,} are allowed")
     if not schema:
         return
     try:

@@ -1,32 +1,87 @@
-"""What is told of the overlay: for the API, the console and the metrics."""
+"""Reports on the overlay for the API, the console and the metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from twigcast.broker.overlay.node import LinkDecision, NodeStatus
 from twigcast.broker.overlay.receiving import ReceiveCounts
 from twigcast.broker.overlay.registry.registrar import RegistryReport
+from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.messages import Root
 from twigcast.overlay.onyx.network.reports import DialReport, LinkFault, LinkReport
+
+
+class LinkDecision(NamedTuple):
+    """The decision whether a message passes over one link.
+
+    Attributes:
+        neighbour: The broker at the other end.
+        is_child: Whether it lies below this broker in the tree of the message's root.
+        interests: Texts of the disjuncts that the message satisfies; empty: it does not pass.
+        reduced: The query whose result is sent in place of the message; empty: the message itself is sent.
+    """
+
+    neighbour: Address
+    is_child: bool
+    interests: tuple[str, ...]
+    reduced: str = ""
+
+
+class BrokerInfo(NamedTuple):
+    """A broker of the overlay.
+
+    Attributes:
+        identity: Its number.
+        label: What it says of itself (see `twigcast.overlay.onyx.registry.description`).
+        links: Its neighbours, with the costs of the links.
+    """
+
+    identity: Address
+    label: str
+    links: tuple[tuple[Address, int], ...]
+
+
+class NodeStatus(NamedTuple):
+    """The status of a node.
+
+    Attributes:
+        peers: All brokers of the overlay, with this one.
+        tables: By neighbour, the number of disjuncts that it wants.
+        horizons: By root, its horizon.
+        gaps: By root, how many numbers below the last received one are missing.
+        parents: By root, the next broker towards it.
+        counts: By name, what the node has done since its start.
+        flows: By neighbour, messages sent over the current link, and messages that nobody behind it wanted.
+    """
+
+    peers: tuple[BrokerInfo, ...]
+    tables: Mapping[Address, int]
+    horizons: Mapping[Root, int]
+    gaps: Mapping[Root, int]
+    parents: Mapping[Root, Address]
+    counts: Mapping[str, int] = {}
+    flows: Mapping[Address, tuple[int, int]] = {}
 
 
 @dataclass(slots=True)
 class TrafficTotals:
-    """What was passed on since the start."""
+    """Counts of messages since the start."""
 
     published: int = 0
-    """Messages published here that the node was told of."""
+    """Messages published here and handed to the node."""
     recovered: int = 0
-    """Messages published here that others asked for again."""
+    """Messages published here that others requested again."""
     recoveries: int = 0
-    """Times that others asked."""
+    """Questions of others."""
     lost: int = 0
-    """Times that they asked for what retention had removed."""
+    """Questions for messages that retention had removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayReport:
-    """How the overlay looks from here."""
+    """The state of the overlay, as seen by one broker."""
 
     name: str
     identity: int
@@ -41,11 +96,11 @@ class OverlayReport:
     received: ReceiveCounts
     tallies: TrafficTotals
     transcoded: int
-    """Messages brought into another form for a neighbour."""
+    """Messages converted to another form for a neighbour."""
     damaged: int
-    """Messages that could not be."""
+    """Messages that could not be converted."""
     left_as_text: int
-    """Messages that went as text, since they would be over a limit in the form that was agreed on."""
+    """Messages sent as text, since they would be over a limit in the agreed form."""
     waiting_messages: int
     waiting_bytes: int
     interests_waiting: int
@@ -53,24 +108,24 @@ class OverlayReport:
     wide_scopes: frozenset[str]
     registry: RegistryReport
     sources: int
-    """That are registered."""
+    """Registered sources."""
     sources_refused: dict[str, int]
-    """By tenant: messages under the name of a source that is somebody else's."""
+    """By tenant, messages refused because the source of that name has another key."""
 
     def name_of(self, identity: int) -> str:
-        """The name of a broker, as far as it is known."""
+        """Returns the name of a broker, or its number if the name is unknown."""
         return self.names.get(identity) or str(identity)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRoute:
-    """The way of a message through the overlay."""
+    """The route of a message through the overlay."""
 
     root: str
     """The broker that accepted it first."""
     number: int
     """Its number there."""
     passed: list[str]
-    """The brokers that it passed, this one last."""
+    """The brokers that it has passed, this one last."""
     branches: list[tuple[str, LinkDecision]]
-    """By name of the neighbour, what became, or would become, of it on each link."""
+    """By name of the neighbour, the decision on each link."""

@@ -1,8 +1,8 @@
-"""The overlay side of a broker, put together: the hub on one side, a node and its network on the other.
+"""The overlay side of a broker: connects the hub with a node and its network.
 
-Four threads meet here. The hub's writing thread says what was published; the main event loop says which subscriptions
-changed, and asks for reports; threads of the pool read the store; the overlay's own thread runs node and network. Each
-hands over by putting a call into the other's event loop, and none waits for another while messages are passed on.
+Four threads meet here. The hub's writing thread hands over what was published. The main event loop hands over changed
+subscriptions and asks for reports. Pool threads read the store. The overlay's own thread runs node and network. Each
+passes work on by a call in the event loop of the other, and none waits for another while messages are forwarded.
 """
 
 from __future__ import annotations
@@ -10,64 +10,62 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import metadata
 from itertools import islice
 from typing import Any, Final
 
 from twigcast.broker.broker import Broker
-from twigcast.broker.errors import BrokerError, StoreUnavailable
+from twigcast.broker.errors import BrokerError
 from twigcast.broker.model import QueuedDelivery, StoredMessage, StoredSubscription, SubscriptionState
+from twigcast.broker.overlay.broker_node import BrokerNode
 from twigcast.broker.overlay.interests import LocalInterest, LocalInterests
-from twigcast.broker.overlay.node import (
-    Break,
-    Keep,
-    Learned,
-    MakeNode,
-    NodeInterface,
-    NodeSettings,
-    ReadAgain,
-    Said,
-    Warn,
-)
 from twigcast.broker.overlay.receiving import MessageReceiver
-from twigcast.broker.overlay.recovery import PORTION_BYTES, as_message, read_again
+from twigcast.broker.overlay.recovery import Resender, as_message
 from twigcast.broker.overlay.registration_service import RegistrationService
 from twigcast.broker.overlay.reports import MessageRoute, OverlayReport, TrafficTotals
 from twigcast.broker.overlay.settings import OverlaySettings, host_name
 from twigcast.broker.overlay.thread import LoopThread
-from twigcast.broker.store.interface import Origin, OverlayIdentity
+from twigcast.broker.store.records import Origin, OverlayIdentity
 from twigcast.overlay.onyx.content.projection import Projection
-from twigcast.overlay.onyx.messages import OverlayMessage, Recovered, RoutingQuery, Span
+from twigcast.overlay.onyx.messages import RoutingQuery
 from twigcast.overlay.onyx.network.driver import Driver
 from twigcast.overlay.onyx.network.greeting import identity_of
+from twigcast.overlay.onyx.protocol.events import (
+    NodeWarning,
+    ProtocolViolation,
+    RangeLost,
+    ResendRequested,
+    ServiceMessageReceived,
+    SourceChanged,
+    StoreRequested,
+)
 from twigcast.overlay.onyx.registry.description import Description, read_description
 from twigcast.overlay.onyx.wire.bodies import Bodies
 
 logger = logging.getLogger(__name__)
 
 LOADED_AT_ONCE: Final = 5_000
-"""Subscriptions that are read from the store at a time."""
+"""Subscriptions read from the store at a time."""
 
 CATCHING_UP_SECONDS: Final = 5.0
-"""How long after the start what was missed comes before the routing queries of the subscriptions."""
+"""How long after the start missed messages have precedence over the routing queries of the subscriptions."""
 
-_ROOM_SECONDS: Final = 0.02
 _REPORT_SECONDS: Final = 5.0
 _UPKEEP_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
 class _Inside:
-    """What lives in the overlay's thread."""
+    """The parts that live in the overlay's thread."""
 
-    node: NodeInterface
+    node: BrokerNode
     driver: Driver
     receiver: MessageReceiver
     interests: LocalInterests
+    resender: Resender
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     recoveries: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -76,35 +74,35 @@ class Overlay:
     """The overlay side of a broker.
 
     Args:
-        broker: Started, and nothing published yet.
-        settings: How it is set up.
-        make_node: Makes the node.
+        broker: A started broker that has published nothing yet.
+        settings: Of the overlay.
+        node_class: The class of the node.
     """
 
-    def __init__(self, broker: Broker, settings: OverlaySettings, make_node: MakeNode) -> None:
+    def __init__(self, broker: Broker, settings: OverlaySettings, node_class: type[BrokerNode] = BrokerNode) -> None:
         self._broker = broker
         self._settings = settings
-        self._make_node = make_node
+        self._node_class = node_class
         self._thread = LoopThread("twigcast-overlay")
         self._inside: _Inside
         self._bodies: Bodies
-        self._tallies = TrafficTotals()
+        self._totals = TrafficTotals()
         self._names: dict[int, str] = {}
         self._tenants: tuple[object, Mapping[int, str]] = (None, {})
         self._loading: asyncio.Task[None] | None = None
-        self._kept_above: int | None = None
-        self._began = 0.0
+        self._retained_above: int | None = None
+        self._started_at = 0.0
         self.identity: OverlayIdentity
         self.registering: RegistrationService
 
     # Start and stop ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take part, from now on.
+        """Joins the overlay.
 
         Raises:
-            BrokerError: The store is that of another broker of the overlay, or does not answer.
-            NetworkError: The address is taken; a certificate cannot be used.
+            BrokerError: The store belongs to another broker of the overlay, or does not answer.
+            NetworkError: The address is in use, or a certificate is unusable.
         """
         broker = self._broker
         store = broker.store
@@ -129,17 +127,25 @@ class Overlay:
         broker.pass_on(self._accepted, lambda: self.retained_above, self._settings.retention_factor)
         broker.add_listener(self)
         self._loading = asyncio.create_task(self._load())
-        self._loading.add_done_callback(_see)
+        self._loading.add_done_callback(_log_failure)
 
     async def _build(
         self, hub_loop: asyncio.AbstractEventLoop, last: int, horizons: dict[int, int], scopes: list[str]
     ) -> _Inside:
-        """Begin to work, in the overlay's thread."""
+        """Starts node and network, in the overlay's thread."""
         settings, identity = self._settings, self.identity
         number = identity_of(identity.name, identity.instance)
         bodies = self._bodies = Bodies(self._broker.options.limits)
-        label, reduces = self._label(), settings.reduces
-        node = self._make_node(NodeSettings(number, identity.incarnation, label, last, horizons, bodies, reduces))
+        node = self._node_class(
+            number,
+            identity.incarnation,
+            bodies,
+            self._broker.options.limits,
+            where=self._label(),
+            last=last,
+            horizons=horizons,
+            reduces=settings.reduces,
+        )
         driver = Driver(
             node,
             name=identity.name,
@@ -160,21 +166,22 @@ class Overlay:
             node,
             driver,
             receiver,
-            LocalInterests(self._subscribe, self._unwant, reduces=settings.reduces, may_begin=self._has_caught_up),
+            LocalInterests(self._subscribe, self._unsubscribe, reduces=settings.reduces, can_begin=self._has_caught_up),
+            Resender(node, driver, self._broker.store, self._scopes, self._name, self._totals),
         )
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self.registering.join(node, driver)
-        # Before there is any link: a broker that wants nothing is asked about nothing, and misses nothing.
+        # Before the first link, since a broker without interests misses nothing.
         inside.interests.begin(scopes)
         await driver.start()
         works = (receiver.run(), inside.interests.run(), self.registering.run(), self._supervise())
         inside.tasks = [asyncio.create_task(work) for work in works]
         for task in inside.tasks:
-            task.add_done_callback(_see)
+            task.add_done_callback(_log_failure)
         return inside
 
     def _scopes_in_use(self) -> list[str]:
-        """Names of tenants that have subscriptions. Blocks."""
+        """Returns the names of the tenants that have subscriptions. Blocks."""
         store = self._broker.store
         return [name for number, name in self._scopes().items() if store.subscription_count(number)]
 
@@ -192,7 +199,7 @@ class Overlay:
         return str(described)
 
     async def stop(self) -> None:
-        """Take part no more; what has arrived is stored. The hub runs still."""
+        """Leaves the overlay, and stores what has arrived. The hub is still running."""
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
@@ -211,151 +218,103 @@ class Overlay:
 
     @property
     def port(self) -> int | None:
-        """The port on which other brokers are listened for; ``None``: they are not."""
+        """The port on which the broker listens for others; ``None``: it does not."""
         return self._inside.driver.port
 
     @property
     def retained_above(self) -> int | None:
-        """The sequence number above which some broker may still ask for messages."""
-        return self._kept_above
+        """The sequence number above which some broker may still request messages."""
+        return self._retained_above
 
     # From the hub -----------------------------------------------------------------------------------------------------
 
     def _accepted(self, messages: list[StoredMessage]) -> None:
-        """Messages are durable; called in the writing thread."""
+        """Sends messages, which are durable; called in the writing thread."""
         self._thread.call(self._publish, messages)
 
     def _publish(self, stored: Sequence[StoredMessage]) -> None:
         driver, names = self._inside.driver, self._scopes()
         messages = [message for one in stored if (message := as_message(driver.identity, one, names)) is not None]
-        self._tallies.published += len(messages)
-        driver.act(self._inside.node.published(messages, stored[-1].seq, time.monotonic()))
+        self._totals.published += len(messages)
+        driver.act(self._inside.node.published(messages, time.monotonic()))
 
     def _scopes(self) -> Mapping[int, str]:
-        """Names of the tenants by number."""
+        """Returns the names of the tenants by number."""
         tenants = self._broker.tenants
         if self._tenants[0] is not tenants:
             self._tenants = tenants, {number: tenant.name for number, tenant in tenants.items()}
         return self._tenants[1]
 
     def on_deliveries(self, queue_ids: Collection[int]) -> None:
-        """Nothing: what is delivered here is of no concern elsewhere."""
+        """Does nothing: deliveries do not concern other brokers."""
 
     def on_redriven(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Nothing, likewise."""
+        """Does nothing, for the same reason."""
 
     def on_subscriptions(self, changed: Sequence[StoredSubscription], removed: Sequence[StoredSubscription]) -> None:
-        """Subscriptions changed: others are told what is wanted now. In the main event loop."""
+        """Passes changed subscriptions on to other brokers. Called in the main event loop."""
         scopes = self._scopes()
-        active = [_local_interest(one, scopes) for one in changed if _takes_part(one, scopes)]
-        gone = [one.id for one in (*removed, *(one for one in changed if not _takes_part(one, scopes)))]
+        active = [_local_interest(one, scopes) for one in changed if _is_active(one, scopes)]
+        gone = [one.id for one in (*removed, *(one for one in changed if not _is_active(one, scopes)))]
         self._thread.call(self._inside.interests.change, active, gone)
 
     async def _load(self) -> None:
-        """Tell of the subscriptions that there are."""
+        """Passes on the stored subscriptions."""
         subscriptions = iter(self._broker.store.all_subscriptions())
         scopes = self._scopes()
         interests = self._inside.interests
         while some := await asyncio.to_thread(lambda: list(islice(subscriptions, LOADED_AT_ONCE))):
             self._thread.call(
-                interests.start_with, [_local_interest(one, scopes) for one in some if _takes_part(one, scopes)]
+                interests.add_stored, [_local_interest(one, scopes) for one in some if _is_active(one, scopes)]
             )
-        self._thread.call(interests.started)
+        self._thread.call(interests.finish_loading)
 
     # To and from the node; in the overlay's thread --------------------------------------------------------------------
 
     def _subscribe(self, interests: Mapping[Hashable, RoutingQuery], parts: Mapping[Hashable, Projection]) -> None:
-        inside = self._inside
-        inside.driver.act(inside.node.subscribe(interests, time.monotonic(), parts))
+        inside, now = self._inside, time.monotonic()
+        for key, query in interests.items():
+            inside.driver.act(inside.node.subscribe(key, query, now, parts.get(key)))
 
     def _has_caught_up(self) -> bool:
-        """Whether all that was missed while the broker was down is stored; after a while, whatever is missing."""
+        """Returns whether missed messages need no precedence any more."""
         inside = self._inside
-        if time.monotonic() - self._began > CATCHING_UP_SECONDS:
+        if time.monotonic() - self._started_at > CATCHING_UP_SECONDS:
             return True
         return not inside.node.is_catching_up() and not inside.receiver.waiting[0]
 
-    def _unwant(self, keys: list[Hashable]) -> None:
-        inside = self._inside
-        inside.driver.act(inside.node.unsubscribe(keys, time.monotonic()))
+    def _unsubscribe(self, keys: list[Hashable]) -> None:
+        inside, now = self._inside, time.monotonic()
+        for key in keys:
+            inside.driver.act(inside.node.unsubscribe(key, now))
 
     def _stored(self, horizons: dict[int, int]) -> None:
         inside = self._inside
         inside.driver.act(inside.node.stored(horizons, time.monotonic()))
 
     def _deliver(self, items: Sequence[Any]) -> None:
-        """What the node hands on."""
-        for item in items:
-            if isinstance(item, Keep):
-                self._inside.receiver.add(item.message, dict(item.horizons))
-            elif isinstance(item, ReadAgain):
-                task = asyncio.create_task(self._read_again(item))
-                self._inside.recoveries.add(task)
-                task.add_done_callback(self._inside.recoveries.discard)
-                task.add_done_callback(_see)
-            elif isinstance(item, Learned):
-                self.registering.learned(item.source)
-            elif isinstance(item, Said):
-                self.registering.on_message(item.origin, item.content)
-            elif isinstance(item, Break):
-                self._inside.driver.links.break_off(item.neighbour, item.kind, item.reason)
-            elif isinstance(item, Warn):
-                self._inside.driver.tell(item.kind, self.identity.name, item.reason)
-
-    async def _read_again(self, asked: ReadAgain) -> None:
-        """Answer what another broker asks for again, no faster than the next broker on the way takes it."""
-        inside, store = self._inside, self._broker.store
-        root, position = inside.driver.identity, asked.after
-        self._tallies.recoveries += 1
-        try:
-            forgotten = min(await asyncio.to_thread(store.forgotten), asked.upto)
-            if forgotten > position:
-                self._lose(asked, forgotten)
-                position = forgotten
-            make_matcher = partial(inside.node.matcher, asked.query)
-            pieces = read_again(store, root, position, asked.upto, self._scopes, make_matcher)
-            sent = 0
-            async for upto, messages in pieces:
-                await self._answer(asked, position, upto, messages)
-                position = upto
-                sent += sum(len(message.body) for message in messages)
-                if sent >= PORTION_BYTES and position < asked.upto:
-                    self._recover(Recovered(Span(root, position, position, None), asked.route, pauses=True))
-                    break
-        except StoreUnavailable as error:
-            # It will be asked for again.
-            logger.warning("what broker %s asks for cannot be read: %s", self._named(asked.route[-1:]), error)
-
-    def _lose(self, asked: ReadAgain, forgotten: int) -> None:
-        self._tallies.lost += 1
-        logger.error(
-            "broker %s asks for messages %d to %d of this one, which retention has removed",
-            self._named(asked.route[-1:]),
-            asked.after + 1,
-            forgotten,
-        )
-        span = Span(self._inside.driver.identity, asked.after, forgotten, None)
-        self._recover(Recovered(span, asked.route, lost=True))
-
-    async def _answer(self, asked: ReadAgain, after: int, upto: int, messages: Sequence[OverlayMessage]) -> None:
-        driver = self._inside.driver
-        root = driver.identity
-        for message in messages:
-            # More than a part of what may wait there would break the link off, again and again.
-            while asked.route and not driver.has_capacity_for(asked.route[0]):
-                await asyncio.sleep(_ROOM_SECONDS)
-            self._tallies.recovered += 1
-            self._recover(Recovered(Span(root, after, message.number, message), asked.route))
-            after = message.number
-        if after < upto:
-            self._recover(Recovered(Span(root, after, upto, None), asked.route))
-
-    def _recover(self, answer: Recovered) -> None:
+        """Handles the events of the node."""
         inside = self._inside
-        inside.driver.act(inside.node.recovered(answer, time.monotonic()))
-
-    def _named(self, numbers: Iterable[int]) -> str:
-        return ", ".join(map(self._name, numbers)) or "?"
+        for item in items:
+            match item:
+                case StoreRequested():
+                    inside.receiver.add(item)
+                case ResendRequested():
+                    task = asyncio.create_task(inside.resender.answer(item.question))
+                    inside.recoveries.add(task)
+                    task.add_done_callback(inside.recoveries.discard)
+                    task.add_done_callback(_log_failure)
+                case SourceChanged():
+                    self.registering.on_source(item.source)
+                case ServiceMessageReceived():
+                    self.registering.on_message(item.origin, item.content)
+                case ProtocolViolation():
+                    inside.driver.links.break_off(item.neighbour, item.kind, item.reason)
+                case NodeWarning():
+                    inside.driver.report_fault(item.kind, self.identity.name, item.reason)
+                case RangeLost():
+                    reason = f"messages {item.after + 1:,} to {item.upto:,} of broker {item.root} are lost: "
+                    inside.driver.report_fault("lost", self.identity.name, reason + "it no longer has them")
 
     def _name(self, number: int) -> str:
         link = self._inside.driver.links.of(number)
@@ -364,9 +323,9 @@ class Overlay:
     # Upkeep -----------------------------------------------------------------------------------------------------------
 
     async def _supervise(self) -> None:
-        """Learn the names of brokers, and from where on messages are to be kept for them."""
+        """Updates the names of brokers and the number above which messages are retained for them."""
         while True:
-            self._kept_above = self._inside.node.retained_above()
+            self._retained_above = self._inside.node.retained_above()
             names = {peer.identity: read_description(peer.label).name for peer in self._inside.node.status().peers}
             names |= {link.identity: link.peer.name for link in self._inside.driver.links.all()}
             new = {identity: name for identity, name in names.items() if name and self._names.get(identity) != name}
@@ -376,7 +335,7 @@ class Overlay:
             await asyncio.sleep(_UPKEEP_SECONDS)
 
     def _write_names(self, names: Mapping[int, str]) -> None:
-        """Remember names, for messages of brokers that are gone by then."""
+        """Stores names, so that messages of brokers that are gone can be attributed."""
 
         async def write() -> None:
             try:
@@ -390,15 +349,15 @@ class Overlay:
     # Reports, from the main event loop --------------------------------------------------------------------------------
 
     async def report(self) -> OverlayReport:
-        """How the overlay looks from here."""
+        """Returns the state of the overlay."""
         return await self._thread.ask(self._report)
 
     def report_now(self) -> OverlayReport:
-        """The same, for threads that may wait."""
+        """Returns the same report to a thread that may block."""
         return asyncio.run_coroutine_threadsafe(self.report(), self._thread.loop).result(_REPORT_SECONDS)
 
     async def route_of(self, stored: StoredMessage) -> MessageRoute:
-        """How a message came here, and what becomes of it on each link, as the tables are now."""
+        """Returns the route of a message, and the decision on each link by the current tables."""
         origin = await asyncio.to_thread(self._broker.store.overlay_origin, stored.seq)
         return await self._thread.ask(lambda: self._route_of(stored, origin))
 
@@ -407,13 +366,13 @@ class Overlay:
         mine = inside.driver.identity
         root, number = (mine, stored.seq) if origin is None else (origin.root, origin.number)
         message = as_message(root, stored, self._scopes())
-        branches = [] if message is None else inside.node.branches(message._replace(number=number))
+        decisions = [] if message is None else inside.node.decisions(message._replace(number=number))
         passed = (mine,) if origin is None else (*origin.route, *(() if mine in origin.route else (mine,)))
         return MessageRoute(
             self._name(root),
             number,
             [self._name(one) for one in passed],
-            [(self._name(one.neighbour), one) for one in branches],
+            [(self._name(one.neighbour), one) for one in decisions],
         )
 
     def _report(self) -> OverlayReport:
@@ -431,7 +390,7 @@ class Overlay:
             status=inside.node.status(),
             names=self._names | {link.identity: link.peer.name for link in inside.driver.links.all()},
             received=inside.receiver.counts,
-            tallies=self._tallies,
+            tallies=self._totals,
             transcoded=self._bodies.counts["transcoded"],
             damaged=self._bodies.counts["damaged"],
             left_as_text=self._bodies.counts["left_as_text"],
@@ -446,7 +405,7 @@ class Overlay:
         )
 
 
-def _takes_part(subscription: StoredSubscription, scopes: Mapping[int, str]) -> bool:
+def _is_active(subscription: StoredSubscription, scopes: Mapping[int, str]) -> bool:
     return subscription.state is SubscriptionState.ACTIVE and subscription.tenant_id in scopes
 
 
@@ -455,7 +414,6 @@ def _local_interest(subscription: StoredSubscription, scopes: Mapping[int, str])
     return LocalInterest(s.id, scopes[s.tenant_id], s.query, s.namespaces, s.dialect)
 
 
-def _see(task: asyncio.Task[Any]) -> None:
-    """What goes on in the background is not to end by a fault that nobody sees."""
+def _log_failure(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("a part of the overlay has ended", exc_info=error)
+        logger.error("a task of the overlay has failed", exc_info=error)

@@ -1,4 +1,4 @@
-"""How a broker is set up as a part of an overlay, and what of it is refused."""
+"""The settings of the overlay side of a broker, and their checks."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from twigcast.overlay.onyx.wire.exchange import FormPreferences
 
 @dataclass(frozen=True, slots=True)
 class OverlaySettings:
-    """What the broker's settings say of the overlay."""
+    """The settings of the overlay."""
 
     name: str | None
-    """``None``: the one it had before, at first the host name."""
+    """Name of the broker; ``None``: the stored one, at first the host name."""
     listen: tuple[str, int] | None
     where: str
-    """Under which others reach it; empty: where it listens."""
+    """Address for others; empty: that on which the broker listens."""
     join: tuple[Target, ...]
     certificates: Certificates | None
     network: NetworkSettings
     retention_factor: float
     url: str = ""
-    """At which clients reach it; empty: not known."""
+    """URL for clients; empty: unknown."""
     location: Location = (0.0, 0.0)
     capacity: float = 0.0
-    """Bytes a second that it takes from sources; 0: not said."""
+    """Bytes per second that it takes from sources; 0: unknown."""
     holders: tuple[str, ...] = ()
-    """Names of the brokers that hold the registry; empty: others say, or none does."""
+    """Names of the holders of the registry; empty: other brokers name them, or there is none."""
     placement: Placement = Placement.BOTH
     reduces: bool = False
-    """Whether messages are reduced on links to what is taken behind them."""
+    """Whether links carry only the parts of messages that are used behind them."""
     forms: FormPreferences = FormPreferences()  # noqa: RUF009 - never changed
-    """In which forms messages go over links."""
+    """The forms of messages on links."""
 
     @classmethod
     def of(cls, settings: Settings) -> OverlaySettings | None:
-        """Those that the broker's settings describe; ``None``: it is part of no overlay.
+        """Returns the settings of the overlay, or ``None`` if the broker is in no overlay.
 
         Raises:
-            ConfigError: They cannot be used.
+            ConfigError: A setting is unusable.
         """
         if not settings.join and settings.overlay_listen is None:
             return None
         certificates = _certificates(settings)
         listen = _listen(settings.overlay_listen, "overlay_listen")
         join = tuple(_target(url, secure=certificates is not None) for url in settings.join)
-        _refuse_strangers(settings, listen, join, certificates)
+        _require_certificates(settings, listen, join, certificates)
         return cls(
             _name(settings.overlay_identity),
             listen,
@@ -76,25 +76,23 @@ class OverlaySettings:
 
 
 def host_name() -> str:
-    """The name of a broker that was given none."""
+    """Returns the default name of a broker."""
     return socket.gethostname() or "broker"
 
 
-def _forms(supplied: tuple[str, ...]) -> FormPreferences:
+def _forms(value: tuple[str, ...]) -> FormPreferences:
     try:
-        return FormPreferences.parse(supplied)
+        return FormPreferences.parse(value)
     except ImpossibleSetting as error:
         raise ConfigError(f"the setting 'overlay_forms' cannot be used: {error}") from None
 
 
-def _name(supplied: str | None) -> str | None:
-    if supplied is not None and (
-        not supplied.isprintable()
-        or " " in supplied
-        or not 0 < len(supplied.encode("utf-8", "replace")) <= NAME_BYTES_MAX
+def _name(value: str | None) -> str | None:
+    if value is not None and (
+        not value.isprintable() or " " in value or not 0 < len(value.encode("utf-8", "replace")) <= NAME_BYTES_MAX
     ):
-        raise ConfigError(f"the setting 'overlay_identity' cannot be used: {supplied!r} is no name without spaces")
-    return supplied
+        raise ConfigError(f"the setting 'overlay_identity' cannot be used: {value!r} is no name without spaces")
+    return value
 
 
 def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -106,18 +104,18 @@ def _holders(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _location(supplied: str) -> Location:
+def _location(value: str) -> Location:
     try:
-        x, y = (float(part) for part in supplied.split(","))
+        x, y = (float(part) for part in value.split(","))
     except ValueError:
-        raise ConfigError(f"the setting 'overlay_place' cannot be used: {supplied!r} is not of the form X,Y") from None
+        raise ConfigError(f"the setting 'overlay_place' cannot be used: {value!r} is not of the form X,Y") from None
     if not math.isfinite(x) or not math.isfinite(y):
-        raise ConfigError(f"the setting 'overlay_place' cannot be used: {supplied!r} is no place")
+        raise ConfigError(f"the setting 'overlay_place' cannot be used: {value!r} is no place")
     return x, y
 
 
 def _url(settings: Settings) -> str:
-    """Where clients reach the broker, as far as its settings tell."""
+    """Returns the URL for clients, if the settings determine it."""
     if settings.public_url is not None:
         return settings.public_url
     if not settings.port or is_unspecified(settings.host):
@@ -127,7 +125,7 @@ def _url(settings: Settings) -> str:
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether a host stands for all addresses of the machine."""
+    """Returns whether a host stands for all addresses of the machine."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -149,11 +147,11 @@ def _certificates(settings: Settings) -> Certificates | None:
     return result
 
 
-def _listen(supplied: str | None, name: str) -> tuple[str, int] | None:
-    if supplied is None:
+def _listen(value: str | None, name: str) -> tuple[str, int] | None:
+    if value is None:
         return None
     try:
-        return host_and_port(supplied, free=True)
+        return host_and_port(value, free=True)
     except ValueError as error:
         raise ConfigError(f"the setting {name!r} cannot be used: {error}") from None
 
@@ -168,13 +166,13 @@ def _target(url: str, *, secure: bool) -> Target:
     return target
 
 
-def _refuse_strangers(
+def _require_certificates(
     settings: Settings,
     listen: tuple[str, int] | None,
     join: tuple[Target, ...],
     certificates: Certificates | None,
 ) -> None:
-    """Without certificates, only brokers on the same machine are talked to."""
+    """Refuses links to other machines without certificates."""
     if settings.overlay_insecure:
         return
     open_to = [] if listen is None or certificates is not None else [listen[0]]
@@ -182,6 +180,6 @@ def _refuse_strangers(
     for host in open_to:
         if not is_loopback(host):
             raise ConfigError(
-                f"brokers are not talked to without certificates over {host}: give 'overlay_cert', 'overlay_key' and "
+                f"links over {host} need certificates: give 'overlay_cert', 'overlay_key' and "
                 "'overlay_ca', or insist with 'overlay_insecure'"
             )

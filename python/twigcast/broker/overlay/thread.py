@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines and functions beside the main event loop.
+    """A thread with an event loop, beside the main one.
 
     Args:
         name: Of the thread.
@@ -24,26 +24,26 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; blocks until it has."""
+        """Stops the thread, and blocks until it has ended."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call a function there, some time soon. From any thread; nothing happens once the loop has ended."""
+        """Schedules a call in the loop. Called in any thread; does nothing once the loop is closed."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there, and wait here for its result."""
+        """Runs a coroutine in the loop, and waits for its result in the current one."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     async def ask(self, function: Callable[[], T]) -> T:
-        """Call a function there, and wait here for its result."""
+        """Calls a function in the loop, and waits for its result in the current one."""
 
         async def answer() -> T:
             return function()

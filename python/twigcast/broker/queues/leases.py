@@ -1,7 +1,7 @@
 """Pulling: deliveries are leased for a while, and come back unless they are acknowledged.
 
-Within a subscription order holds: while one of its deliveries is leased, or given back with a delay, later ones are not
-handed out. Leases lie in memory and run by a clock that is never set, so that a step of the system's clock ends none.
+Within a subscription order holds: while one of its deliveries is leased, or released with a delay, later ones are not
+handed out. Leases are kept in memory and run by a monotonic clock, so that a step of the system's clock ends none.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from twigcast.broker.model import DeliveryId, QueuedDelivery
 from twigcast.broker.queues.live import LiveQueues
 
 _FORGOTTEN_CHECK = 1_000
-"""With more deliveries on record as leased before, those that are pending no more are forgotten."""
+"""Number of recorded deliveries from which those that are no longer pending are removed."""
 
 
 class QueueLeases:
-    """The leases of one queue. A reader of it while somebody waits.
+    """The leases of one queue, and a reader of it while a pull waits.
 
     Args:
-        clock: Seconds that only grow.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._until: dict[DeliveryId, float] = {}
-        """When a delivery that is leased, or given back with a delay, is available again."""
+        """Time when a delivery that is leased, or released with a delay, is available again."""
         self._blocked: Counter[int] = Counter()
-        """How many of those each subscription has."""
+        """Number of those deliveries of each subscription."""
         self.before: set[DeliveryId] = set()
         """Deliveries that were leased before and are not acknowledged."""
         self.pulls = 0
-        """Pulls under way."""
+        """Number of running pulls."""
         self.reading = asyncio.Lock()
         self._settled: set[DeliveryId] = set()
-        """Acknowledged while a reading goes on, which may still find them."""
+        """Deliveries acknowledged during a read, which may still return them."""
         self._waiting: list[asyncio.Future[None]] = []
         self.closed = False
 
@@ -46,29 +46,29 @@ class QueueLeases:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has to be remembered."""
+        """Returns whether nothing has to be remembered."""
         return not (self._until or self.before or self.pulls)
 
     @property
     def blocked(self) -> frozenset[int]:
-        """Subscriptions that nothing may be handed out for."""
+        """The subscriptions whose deliveries must not be handed out."""
         return frozenset(self._blocked)
 
     def end_overdue(self) -> None:
-        """Make available what was leased or delayed for long enough."""
+        """Ends overdue leases and delays."""
         now = self._clock()
         self._unblock([number for number, until in self._until.items() if until <= now])
 
     def next_end(self) -> float | None:
-        """When the next lease or delay ends."""
+        """Returns the time when the next lease or delay ends."""
         return min(self._until.values(), default=None)
 
     def begin_reading(self) -> None:
-        """From now on acknowledged deliveries may be found by the reading all the same."""
+        """Begins a read, which may return deliveries that are acknowledged from now on."""
         self._settled.clear()
 
     def lease(self, results: Iterable[QueuedDelivery], visibility: float) -> list[QueuedDelivery]:
-        """Hand out what was read, as far as it is still to be had."""
+        """Leases those of the deliveries read that are still available."""
         until = self._clock() + visibility
         blocked = self.blocked
         leased = []
@@ -85,7 +85,7 @@ class QueueLeases:
         return leased
 
     def settle(self, ids: Collection[DeliveryId]) -> None:
-        """These are acknowledged."""
+        """Records acknowledged deliveries."""
         if self.reading.locked():
             self._settled.update(ids)
         self.before.difference_update(ids)
@@ -93,11 +93,11 @@ class QueueLeases:
         self.wake()
 
     def settle_up_to(self, seq: int) -> None:
-        """All up to this message are acknowledged."""
+        """Records the acknowledgement of all deliveries up to this message."""
         self.settle([number for number in self.before if number.seq <= seq])
 
     def give_back(self, ids: Iterable[DeliveryId], delay: float) -> int:
-        """Make leased deliveries available again, now or later; how many were leased."""
+        """Makes leased deliveries available again, now or later; returns how many were leased."""
         leased = [number for number in ids if number in self._until]
         if delay > 0:
             until = self._clock() + delay
@@ -115,57 +115,57 @@ class QueueLeases:
                     del self._blocked[number.subscription_id]
 
     def forget_gone(self, first_pending: DeliveryId | None) -> None:
-        """Forget what was leased before and is pending no more, as retention removes it."""
+        """Removes deliveries that were leased before and are no longer pending, since retention removes some."""
         if len(self.before) > _FORGOTTEN_CHECK:
             self.before = {n for n in self.before if first_pending is not None and n >= first_pending}
 
     # As a reader of the queue
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Something came: let those who wait look."""
+        """Wakes waiting pulls after new deliveries."""
         self.wake()
 
     def miss(self, up_to: DeliveryId) -> None:
-        """Something may have come."""
+        """Wakes waiting pulls, since deliveries may have come."""
         self.wake()
 
     def purge(self, subscription_id: int) -> None:
-        """A subscription is gone, and its leases with it."""
+        """Removes the leases of a deleted subscription."""
         self._unblock([number for number in self._until if number.subscription_id == subscription_id])
         self.before = {number for number in self.before if number.subscription_id != subscription_id}
         self.wake()
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Wakes waiting pulls."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
 
     def close(self) -> None:
-        """Let those who wait go."""
+        """Ends waiting pulls."""
         self.closed = True
         self.wake()
 
     def ticket(self) -> asyncio.Future[None]:
-        """Done when something happens from now on."""
+        """Returns a future that is done at the next event."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         return future
 
     def cancel(self, ticket: asyncio.Future[None]) -> None:
-        """Nobody waits for this any more."""
+        """Cancels a future of :meth:`ticket`."""
         ticket.cancel()
         if ticket in self._waiting:
             self._waiting.remove(ticket)
 
 
 class Leases:
-    """Pulling from queues.
+    """The leases of all queues.
 
     Args:
         queues: The queues.
-        clock: Seconds that only grow; no clock that can be set.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, queues: LiveQueues, clock: Callable[[], float] = time.monotonic) -> None:
@@ -174,21 +174,21 @@ class Leases:
         self._tables: dict[int, QueueLeases] = {}
 
     def of(self, queue_id: int) -> QueueLeases | None:
-        """The leases of a queue, where there are any."""
+        """Returns the leases of a queue, if there are any."""
         return self._tables.get(queue_id)
 
     def close(self, queue_id: int) -> None:
-        """A queue is gone."""
+        """Closes a deleted queue."""
         self._tables.pop(queue_id, None)
 
     async def pull(self, queue_id: int, *, limit: int, wait: float, visibility: float) -> list[QueuedDelivery]:
-        """Lease deliveries, waiting for the first.
+        """Leases deliveries, waiting for the first.
 
         Args:
             queue_id: The queue.
-            limit: Deliveries at most.
-            wait: Seconds to wait at most.
-            visibility: Seconds for which they are leased.
+            limit: The largest number of deliveries.
+            wait: The longest wait in seconds.
+            visibility: The duration of the leases in seconds.
         """
         table = self._tables.get(queue_id)
         if table is None:
@@ -228,7 +228,7 @@ class Leases:
                 return []
             table.begin_reading()
             blocked = table.blocked
-            # What was committed before this is seen by the reading that follows.
+            # The following read sees everything that was committed before this.
             ceiling = self._queues.ceilings.get(queue_id)
             results = await self._queues.read(
                 queue_id, limit=limit, bytes_max=options.read_bytes_max, skip_subscriptions=blocked
@@ -242,7 +242,7 @@ class Leases:
         return leased
 
     async def _changed(self, table: QueueLeases, ticket: asyncio.Future[None], deadline: float) -> bool:
-        """Wait until looking again may help; whether there is time left for it."""
+        """Waits until reading again may help; returns whether there is time left for it."""
         now = self._clock()
         if now >= deadline:
             return False

@@ -1,23 +1,24 @@
-"""Queues that are being read: live hand-over from the writing thread to listeners, with the store to fall back on.
+"""Queues that are being read: live hand-over from the writing thread to readers, with the store as fallback.
 
-A listener reads from the store until it has caught up, and from then on gets what the writing thread hands over. What
-is handed over while it still reads is kept in a bounded buffer, whose oldest entries go first; so what the buffer holds
-is always the end of the queue, without a hole. The listener may change over when nothing lies between what it has read
-and what the buffer begins with:
+A reader reads from the store until it has caught up, and from then on gets what the writing thread hands over.
+Deliveries handed over while it still reads are kept in a bounded buffer, whose oldest entries are dropped first; so the
+buffer always holds the end of the queue, without a gap. The reader may change over when nothing lies between what it
+has
+read and the beginning of the buffer:
 
-- its last reading found nothing more, and nothing was dropped from the buffer since that reading began, or
+- its last read found nothing more, and nothing was dropped from the buffer since that read began, or
 - the buffer begins at or before the last delivery that it has read.
 
-What it has read is then left out of the buffer. When the buffer of a listener that has changed over drops something,
-it goes back to the store, from where it is. It must be known as a reader of the queue before it reads from the store
-for the first time, and the writing thread looks for readers after the commit: each delivery comes from one side at
+Deliveries that it has read are then left out of the buffer. When the buffer of a reader that has changed over drops
+something, it goes back to the store at its position. A reader joins the queue before it reads from the store
+for the first time, and the writing thread looks up readers after the commit: each delivery comes from one side at
 least.
 
-While a listener that has changed over waits with an empty buffer, nothing lies between what it has read and what is
-handed over: it may be given that at once, where it waits for it so.
+While a reader that has changed over waits with an empty buffer, nothing lies between what it has read and what is
+handed over: it may be offered that at once.
 
-A queue that a replay fills has a *ceiling*: the sequence number that replay looks at next. Only what lies below it is
-handed out, because what comes next in order is not known yet.
+A queue that a replay fills has a *ceiling*: the next sequence number of replay. Only deliveries below it are
+handed out, because the next delivery in order is not determined yet.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from typing import Final, Protocol, TypeVar
 from twigcast.broker.metrics import Metrics
 from twigcast.broker.model import DeliveryId, QueuedDelivery
 from twigcast.broker.options import HubOptions
-from twigcast.broker.store.interface import QueuePosition
+from twigcast.broker.store.records import QueuePosition
 
 T = TypeVar("T")
 
 START: Final = DeliveryId(-1, -1)
-"""Before all deliveries."""
+"""The position before all deliveries."""
 
 
 Offer = Callable[[Sequence[QueuedDelivery]], bool]
-"""Takes what came, in order, and says whether it did. It raises nothing."""
+"""Receives new deliveries, in order, and returns whether it took them. It raises nothing."""
 
 
 class ReadPending(Protocol):
-    """Reads from the store, in a thread: as ``Store.pending``."""
+    """A function that reads from the store in a thread: as ``Store.pending``."""
 
     def __call__(
         self,
@@ -56,33 +57,33 @@ class ReadPending(Protocol):
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> Awaitable[list[QueuedDelivery]]:
-        """What a queue has pending."""
+        """Returns the pending deliveries of a queue."""
 
 
 class QueueReader(Protocol):
-    """Something that reads a queue."""
+    """A reader of a queue."""
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """These came, in order."""
+        """Offers new deliveries, in order."""
 
     def miss(self, up_to: DeliveryId) -> None:
-        """Something may have come, up to this delivery, that is not offered."""
+        """Reports deliveries, up to this one, that may have come and are not offered."""
 
     def purge(self, subscription_id: int) -> None:
-        """A subscription is gone."""
+        """Removes the deliveries of a deleted subscription."""
 
     def wake(self) -> None:
-        """Look again: the ceiling moved, or it is over."""
+        """Reports a ceiling that has moved or is gone."""
 
     def close(self) -> None:
-        """The queue is gone, or the broker stops."""
+        """Reports the end of the queue or of the broker."""
 
 
 class LiveQueues:
-    """The queues that somebody reads.
+    """The queues that have readers.
 
     Args:
-        read: Reads what is pending.
+        read: Reads pending deliveries.
         options: Bounds.
         metrics: Counters.
     """
@@ -92,22 +93,24 @@ class LiveQueues:
         self.options = options
         self.metrics = metrics
         self.readers: dict[int, list[QueueReader]] = {}
-        """By queue. The writing thread looks into it for queues that are read."""
+        """Readers by queue. The writing thread reads it, too."""
         self.ceilings: dict[int, int] = {}
-        """By queue that a replay fills."""
+        """Ceilings by queue that a replay fills."""
         self.first_new = 0
-        """The first sequence number that did not exist when the process started: what is older may have been handed
-        out before."""
+        """The first sequence number that did not exist when the process started.
+
+        Older messages may have been handed out before.
+        """
         self.last_seq = 0
-        """The last message that is known to be stored."""
+        """The last sequence number that was reported as stored."""
         self.buffered_bytes = 0
-        """Of all listeners."""
+        """Bytes in the buffers of all readers."""
         self._streamed: dict[int, DeliveryId] = {}
 
     # What the writing thread says
 
     def hand_over(self, queue_id: int, deliveries: Sequence[QueuedDelivery], overflown: DeliveryId | None) -> None:
-        """Give the readers of a queue what came, or tell them that it was too much."""
+        """Hands new deliveries to the readers of a queue, or reports that there were too many."""
         for reader in self.readers.get(queue_id, ()):
             if overflown is None:
                 reader.offer(deliveries)
@@ -115,14 +118,14 @@ class LiveQueues:
                 reader.miss(overflown)
 
     def all_miss(self) -> None:
-        """Tell all readers that they may have missed something."""
+        """Reports to all readers that they may have missed deliveries."""
         everything = DeliveryId(self.last_seq + 1, 0)
         for readers in self.readers.values():
             for reader in readers:
                 reader.miss(everything)
 
     def set_ceiling(self, queue_id: int, seq: int | None) -> None:
-        """A replay has come so far; ``None``: there is none (any more)."""
+        """Sets the ceiling of a queue; ``None`` if there is no replay."""
         if seq is None:
             self.ceilings.pop(queue_id, None)
         else:
@@ -131,31 +134,31 @@ class LiveQueues:
             reader.wake()
 
     def purge(self, queue_id: int, subscription_id: int) -> None:
-        """A subscription was deleted."""
+        """Removes the deliveries of a deleted subscription."""
         for reader in self.readers.get(queue_id, ()):
             reader.purge(subscription_id)
 
     def close(self, queue_id: int) -> None:
-        """A queue is gone."""
+        """Closes a deleted queue."""
         self.ceilings.pop(queue_id, None)
         self._streamed.pop(queue_id, None)
         for reader in self.readers.pop(queue_id, ()):
             reader.close()
 
     def close_all(self) -> None:
-        """The broker stops."""
+        """Closes all queues, since the broker stops."""
         for queue_id in list(self.readers):
             self.close(queue_id)
 
     # Readers
 
     def join(self, queue_id: int, reader: QueueReader) -> None:
-        """Count a reader in."""
+        """Adds a reader."""
         # A new list: the other thread and running loops keep the one that they have.
         self.readers[queue_id] = [*self.readers.get(queue_id, ()), reader]
 
     def leave(self, queue_id: int, reader: QueueReader) -> None:
-        """Count a reader out."""
+        """Removes a reader."""
         remaining = [other for other in self.readers.get(queue_id, ()) if other is not reader]
         if remaining:
             self.readers[queue_id] = remaining
@@ -163,34 +166,34 @@ class LiveQueues:
             self.readers.pop(queue_id, None)
 
     def knows(self, queue_id: int) -> bool:
-        """Whether anything is kept for a queue."""
+        """Returns whether anything is kept for a queue."""
         return queue_id in self.readers or queue_id in self.ceilings or queue_id in self._streamed
 
     def streamed(self, queue_id: int) -> DeliveryId:
-        """The last delivery that a listener of the queue was given in this process."""
+        """Returns the last delivery that a reader of the queue was passed in this process."""
         return self._streamed.get(queue_id, START)
 
     def has_streamed(self, queue_id: int, up_to: DeliveryId) -> None:
-        """A listener is being given deliveries."""
+        """Records a delivery that a reader is passed."""
         if up_to > self._streamed.get(queue_id, START):
             self._streamed[queue_id] = up_to
 
     def marked(self, queue_id: int, deliveries: Iterable[QueuedDelivery]) -> list[QueuedDelivery]:
-        """Deliveries from the store, with those marked that may have been handed out before."""
+        """Marks those of the deliveries from the store that may have been handed out before."""
         before = self.streamed(queue_id)
         return [d._replace(redelivered=True) if d.id.seq < self.first_new or d.id <= before else d for d in deliveries]
 
 
 class QueueCursor:
-    """Reads one queue from a position on, for one asynchronous iteration.
+    """A reader of one queue from a position on, for one asynchronous iteration.
 
     Args:
         queues: The queues.
-        queue_id: Which one.
-        after: Where to go on; ``None``: from the first that is pending.
+        queue_id: The queue to read.
+        after: The position; ``None`` for the first pending delivery.
         marked: Marks deliveries from the store.
-        offer: Is offered what comes while the iteration waits; what it takes does not come in the iteration.
-        open_: Whether there is anything to come at all.
+        offer: Is offered new deliveries while the iteration waits; those that it takes do not come in the iteration.
+        open_: Whether the broker runs; otherwise the iteration is empty.
     """
 
     def __init__(
@@ -209,7 +212,7 @@ class QueueCursor:
         self._marked = marked
         self._offer = offer
         self._live = False
-        """Whether the iteration waits for what is handed over next."""
+        """Whether the iteration waits for the next hand-over."""
         self._buffer: deque[QueuedDelivery] = deque()
         self._bytes = 0
         self._missed = START
@@ -219,7 +222,7 @@ class QueueCursor:
         self._waiting: asyncio.Future[None] | None = None
 
     async def groups(self) -> AsyncGenerator[list[QueuedDelivery], None]:
-        """The deliveries, in groups, until the queue is closed."""
+        """Yields the deliveries, in groups, until the queue is closed."""
         queues, metrics = self._queues, self._queues.metrics
         queues.join(self._queue_id, self)
         metrics.listeners += 1
@@ -263,10 +266,10 @@ class QueueCursor:
     # From the store
 
     async def _from_store(self) -> AsyncGenerator[list[QueuedDelivery], None]:
-        """What is pending, until the buffer goes on where it ends."""
+        """Yields pending deliveries until the buffer continues them."""
         options = self._queues.options
         while not self._over():
-            # What was committed before this, and so all that was missed, is seen by the reading that follows.
+            # The following read sees everything committed before this, and so everything that was missed.
             ceiling = self._queues.ceilings.get(self._queue_id, math.inf)
             self._missed = START
             results = await self._queues.read(
@@ -290,7 +293,7 @@ class QueueCursor:
         return None if self._cursor is START else QueuePosition(self._cursor.seq, self._cursor.subscription_id)
 
     def _can_change_over(self, *, nothing_more: bool) -> bool:
-        """Whether the buffer goes on where reading has ended, but for what was missed while it went on."""
+        """Returns whether the buffer continues the reads, but for what was missed meanwhile."""
         while self._buffer and self._buffer[0].id <= self._cursor:
             self._drop_first()
             nothing_more = True
@@ -299,7 +302,7 @@ class QueueCursor:
     # From the writing thread
 
     def offer(self, deliveries: Sequence[QueuedDelivery]) -> None:
-        """Hand out what came, or keep it, dropping the oldest where it is too much."""
+        """Passes new deliveries on, or buffers them, dropping the oldest if there are too many."""
         if self._live and self._is_taken_at_once(deliveries):
             return
         options, queues = self._queues.options, self._queues
@@ -320,7 +323,7 @@ class QueueCursor:
         self.wake()
 
     def _is_taken_at_once(self, deliveries: Sequence[QueuedDelivery]) -> bool:
-        # What was dropped, or is kept already, comes before.
+        # Dropped or buffered deliveries come before.
         if self._offer is None or self._buffer or self._closed or self._missed > self._cursor:
             return False
         if not deliveries or deliveries[0].id <= self._cursor or not self._offer(deliveries):
@@ -330,24 +333,24 @@ class QueueCursor:
         return True
 
     def miss(self, up_to: DeliveryId) -> None:
-        """Go back to the store."""
+        """Goes back to the store."""
         self._clear()
         self._missed = max(self._missed, up_to)
         self.wake()
 
     def purge(self, subscription_id: int) -> None:
-        """Leave out what came for a subscription that is gone."""
+        """Removes the deliveries of a deleted subscription."""
         kept = [delivery for delivery in self._buffer if delivery.id.subscription_id != subscription_id]
         self._clear()
         self.offer(kept)
 
     def wake(self) -> None:
-        """Look again."""
+        """Wakes the iteration."""
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     def close(self) -> None:
-        """End the iteration."""
+        """Ends the iteration."""
         self._closed = True
         self.wake()
 

@@ -1,5 +1,5 @@
-"""Feeds that the broker reads by itself.
+"""Feeds that the broker polls.
 
-``entries`` cuts a feed into messages, ``listing`` finds messages in a folder on a web server, ``poll`` looks for news
-at one source, and ``schedule`` sees to it that all are looked at in time.
+``entries`` cuts a feed into messages, ``listing`` finds messages in a folder on a web server, ``poll`` polls one source
+once, and ``schedule`` polls all of them in time.
 """

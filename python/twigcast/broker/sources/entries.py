@@ -1,9 +1,8 @@
 """Cutting RSS and Atom feeds into messages, one for each entry.
 
 An entry becomes a message as :mod:`twigcast.reading.records` cuts it: its own bytes in UTF-8, with the namespace
-declarations of the feed around it. Its id is what the feed says (``guid``, ``atom:id``, ``rdf:about``, else its link),
-or a digest of its content where the feed says nothing. Both kinds of feed are told by their root, whatever they were
-registered as.
+declarations of the feed around it. Its id is that of the feed (``guid``, ``atom:id``, ``rdf:about``, else its link),
+or a digest of its content if the feed has none. The root tells the kind of a feed, whatever it was registered as.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._:-]+)""", re.IGNORECAS
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One entry of a feed, or what is wrong with the feed from some place on."""
+    """An entry of a feed, or the error that ends a damaged feed."""
 
     id: str
     xml: bytes
@@ -42,12 +41,12 @@ class FeedEntry:
 
 
 def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: int) -> Iterator[FeedEntry]:
-    """The entries of a feed, in its order.
+    """Yields the entries of a feed, in its order.
 
     Args:
         feed: The document.
-        media_type: The ``Content-Type`` that it came with; a charset in it wins over the declaration (RFC 7303).
-        entry_bytes_max: Bytes that one entry may have.
+        media_type: Its ``Content-Type``; a charset in it overrides the declaration (RFC 7303).
+        entry_bytes_max: Size in bytes that one entry may have.
     """
     feed = _in_utf8(feed, media_type)
     record = _ATOM_ENTRY if _root_name(feed) == f"{ATOM_NAMESPACE} feed" else _RSS_ITEM
@@ -56,23 +55,23 @@ def cut_entries(feed: bytes, *, media_type: str | None = None, entry_bytes_max: 
 
 
 def is_feed(feed: bytes) -> bool:
-    """Whether a document looks like a feed, or is so broken that its root cannot be told."""
+    """Returns whether a document looks like a feed, or is so damaged that its root cannot be read."""
     return _root_name(feed).rpartition(" ")[2] in ("feed", "rss", "RDF", "")
 
 
 def charset_of(media_type: str | None) -> str | None:
-    """The charset that a ``Content-Type`` names."""
+    """Returns the charset that a ``Content-Type`` names."""
     declared = _CHARSET.search(media_type or "")
     return None if declared is None else declared.group(1)
 
 
 def digest_id(content: bytes) -> str:
-    """The id of something that has none but its content."""
+    """Returns the id of an entry or file that has none but its content."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def entry_id(xml: bytes) -> str:
-    """The id of an entry."""
+    """Returns the id of an entry."""
     reader = _IdReader()
     try:
         reader.read(xml)
@@ -85,7 +84,7 @@ def entry_id(xml: bytes) -> str:
 
 
 class _IdReader:
-    """Notes what may identify an entry: children of its root, and attributes."""
+    """A reader of what may identify an entry: children of its root, and attributes."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
@@ -102,7 +101,7 @@ class _IdReader:
         parser.Parse(xml, True)
 
     def best(self) -> str | None:
-        """The strongest identifier."""
+        """Returns the strongest identifier."""
         for name in ("guid", "id", "about", "link"):
             if self._values.get(name):
                 return self._values[name]
@@ -133,7 +132,7 @@ class _IdReader:
 
 
 def _root_name(feed: bytes) -> str:
-    """Namespace and local name of the root, as far as the feed can be read."""
+    """Returns namespace and local name of the root, as far as the feed can be read."""
     names: list[str] = []
     parser = expat.ParserCreate(namespace_separator=" ")
 
@@ -153,7 +152,7 @@ def _root_name(feed: bytes) -> str:
 
 
 def _in_utf8(feed: bytes, media_type: str | None) -> bytes:
-    """The feed so that its first bytes tell its encoding, where the media type tells it."""
+    """Returns the feed in UTF-8 if the media type names an encoding."""
     charset = charset_of(media_type)
     if charset is None or feed.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
         return feed

@@ -1,4 +1,4 @@
-"""Messages in a folder on a web server: what its index page links to, or a list of names, one a line."""
+"""Messages in a folder on a web server: the links of its index page, or a list of names, one a line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LINKS_MAX: Final = 100_000
 
 
 def find_links(page: bytes, url: str, media_type: str) -> list[str]:
-    """URLs of XML files in the folder of ``url`` or below it, in the order of the page, each once.
+    """Returns the URLs of XML files in the folder of ``url`` or below it, in the order of the page, each once.
 
     Args:
         page: An index page in HTML, or names, one a line.
-        url: Where the page is, after redirects.
-        media_type: What the server says it is.
+        url: The address of the page, after redirects.
+        media_type: Its media type according to the server.
     """
     text = page.decode("utf-8", "replace")
     looks_like_html = "html" in media_type or text.lstrip()[:1] == "<"
@@ -35,7 +35,7 @@ def find_links(page: bytes, url: str, media_type: str) -> list[str]:
 
 
 def name_in_folder(link: str, url: str) -> str:
-    """The id of the message behind a link: its path relative to the folder."""
+    """Returns the id of the message behind a link: its path relative to the folder."""
     folder = url.rpartition("/")[0] + "/"
     return unquote(link.removeprefix(folder))
 

@@ -1,11 +1,10 @@
-"""Looking for news at one source, once.
+"""One poll of one source.
 
-What polling remembers lies in the state of the source, so that a restart changes nothing: ``etag`` and
-``last_modified`` (of the feed or listing), ``seen`` (digests of the ids of entries that were published, newest last),
+The state of polling is stored with the source, so that a restart changes nothing: ``etag`` and
+``last_modified`` (of the feed or listing), ``seen`` (digests of the ids of published entries, newest last),
 ``broken`` (digest of a malformed feed that was recorded), ``last_poll``, ``last_success``, ``last_error``,
-``failures``. Ids are remembered beyond what the feed shows now, so that an entry that vanishes and returns is not
-published again; the broker's own rule, one message for one id and source, covers the time between publishing and
-remembering.
+``failures``. More ids are remembered than the feed shows now, so that an entry that vanishes and returns is not
+published again. Between publishing and remembering, the broker's own rule holds: one message for one id and source.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.backoff import parse_retry_after
 from twigcast.broker.delivery.http_client import HttpClient, HttpResponse, RequestFailed, gunzip
 from twigcast.broker.errors import StoreUnavailable, UrlRefused
 from twigcast.broker.model import Source, Submission
-from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.entries import ID_CHARACTERS_MAX, charset_of, cut_entries, digest_id, is_feed
 from twigcast.broker.sources.listing import find_links, name_in_folder
 from twigcast.errors import MalformedMessage
 
 _SEEN_BEYOND: Final = 1_000
-"""Ids that are remembered beyond those that the feed shows."""
+"""Number of ids that are remembered beyond those that the feed shows."""
 
 _BATCH_MESSAGES: Final = 100
 _BATCH_BYTES: Final = 8 << 20
@@ -38,7 +37,7 @@ _ACCEPT: Final = "application/atom+xml, application/rss+xml, application/xml;q=0
 
 @dataclass(frozen=True, slots=True)
 class PollLimits:
-    """What one poll may bring.
+    """The bounds of one poll.
 
     Args:
         feed_bytes_max: Bytes of a feed or listing, unpacked.
@@ -51,17 +50,17 @@ class PollLimits:
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """What a poll brought."""
+    """The result of a poll."""
 
     published: int
     state: dict[str, Any]
-    """To be remembered; ``last_error`` tells whether it failed."""
+    """State to store; ``last_error`` says whether it failed."""
 
     retry_after: float | None = None
     """Seconds that the server asked to wait."""
 
     has_more: bool = False
-    """There is more than one poll takes; it should go on at once."""
+    """Whether there is more than one poll takes; then the next follows at once."""
 
 
 class _Failed(Exception):
@@ -78,10 +77,10 @@ class _Memory:
         self._before: dict[str, None] = dict.fromkeys(state.get("seen") or ())
         self._now: dict[str, None] = {}
         self.is_complete = False
-        """Whether all that the feed shows now has been taken in."""
+        """Whether everything that the feed shows now has been published."""
 
     def take(self, message_id: str) -> bool:
-        """Whether an id that the feed shows is new."""
+        """Returns whether an id that the feed shows is new."""
         mark = _mark(message_id)
         is_new = mark not in self._before and mark not in self._now
         if not is_new:
@@ -89,30 +88,30 @@ class _Memory:
         return is_new
 
     def add(self, message_ids: Iterable[str]) -> None:
-        """These were published."""
+        """Records published ids."""
         self._now.update(dict.fromkeys(map(_mark, message_ids)))
 
     def as_list(self) -> list[str]:
-        """What is to be remembered: all that the feed shows, and some of what it showed before."""
+        """Returns the ids to store: all that the feed shows, and some of those it showed before."""
         gone = [mark for mark in self._before if mark not in self._now]
         return (gone[-_SEEN_BEYOND:] if self.is_complete else gone) + list(self._now)
 
 
 class Poll:
-    """One poll of one source.
+    """A poll of one source.
 
     Args:
         source: The source, as it is stored.
-        broker: Where messages are published.
-        outgoing: Makes the requests.
-        limits: What the poll may bring.
+        broker: The broker that publishes the messages.
+        http_client: Makes the requests.
+        limits: The bounds of the poll.
     """
 
-    def __init__(self, source: Source, broker: BrokerInterface, outgoing: HttpClient, limits: PollLimits) -> None:
+    def __init__(self, source: Source, broker: Broker, http_client: HttpClient, limits: PollLimits) -> None:
         self._source = source
         self._url = source.url or ""
         self._broker = broker
-        self._outgoing = outgoing
+        self._http_client = http_client
         self._limits = limits
         self._state: dict[str, Any] = dict(source.state)
         self._memory = _Memory(self._state)
@@ -121,7 +120,7 @@ class Poll:
         self._problem: str | None = None
 
     async def run(self) -> PollResult:
-        """Look, publish what is new, and say what is to be remembered. Failures are part of the result."""
+        """Polls, publishes new messages, and returns the new state. Failures are part of the result."""
         retry_after = None
         self._state["last_poll"] = time.time()
         try:
@@ -170,7 +169,7 @@ class Poll:
             self._remember(answer)
 
     def _broken(self, feed: bytes) -> list[Submission]:
-        """A feed that is not well-formed, to be kept among the rejected messages: once, until it changes."""
+        """Publishes a feed that is not well-formed, to be stored as rejected: once, until it changes."""
         mark = _mark(digest_id(feed))
         if self._state.get("broken") == mark:
             return []
@@ -195,10 +194,10 @@ class Poll:
             self._remember(answer)
 
     async def _take_file(self, name: str, link: str) -> bool:
-        """Publish one file. One that cannot be had now is taken at a later poll."""
+        """Publishes one file. One that cannot be fetched now is left for a later poll."""
         bytes_max = self._limits.message_bytes_max
         try:
-            answer = await self._outgoing.request("GET", link, answer_bytes_max=bytes_max, redirects=True)
+            answer = await self._http_client.request("GET", link, answer_bytes_max=bytes_max, redirects=True)
             if answer.body.startswith(_GZIP):
                 answer = replace(answer, body=gunzip(answer.body, bytes_max))
         except (RequestFailed, UrlRefused) as error:
@@ -214,13 +213,13 @@ class Poll:
     # Both -----------------------------------------------------------------------------------------------------------
 
     async def _fetch_if_changed(self) -> HttpResponse | None:
-        """The feed or listing, if it is not what it was."""
+        """Returns the feed or listing, if it has changed."""
         headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
         if self._state.get("etag"):
             headers["If-None-Match"] = str(self._state["etag"])
         if self._state.get("last_modified"):
             headers["If-Modified-Since"] = str(self._state["last_modified"])
-        answer = await self._outgoing.request(
+        answer = await self._http_client.request(
             "GET", self._url, headers=headers, answer_bytes_max=self._limits.feed_bytes_max, redirects=True
         )
         if answer.status == 304:
@@ -231,7 +230,7 @@ class Poll:
         return answer
 
     def _remember(self, answer: HttpResponse) -> None:
-        """Ask next time only for what differs from this answer, all of which has been dealt with."""
+        """Stores the validators of a response that was completely processed, for the next request."""
         self._state["etag"] = answer.headers.get("etag")
         self._state["last_modified"] = answer.headers.get("last-modified")
 
@@ -253,7 +252,7 @@ class Poll:
     async def _publish_batch(self, batch: list[Submission]) -> None:
         await self._broker.publish(batch)
         self._published += len(batch)
-        # Rejected ones too: they are kept, with the reason, and would be rejected again.
+        # Rejected ones too: they are stored, with the reason, and would be rejected again.
         self._memory.add(submission.message_id or "" for submission in batch)
 
 

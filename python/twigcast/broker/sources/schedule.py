@@ -1,8 +1,8 @@
-"""Looks at all polled sources in time: one task for all, and a bounded number of polls at one time.
+"""The schedule of all polls: one task for all sources, and a bounded number of polls at one time.
 
-Polls are spread: each interval is drawn from around what was asked for, so that sources that were registered together
-drift apart. A source that fails is looked at less and less often, up to once a day; one whose server asks to wait is
-left alone for as long.
+Polls are spread: each interval is drawn from around the configured one, so that sources that were registered together
+drift apart. A source that fails is polled less and less often, down to once a day; one whose server asks to wait is
+not polled for that time.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.delivery.http_client import HttpClient
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.broker.model import Source
-from twigcast.broker.service import BrokerInterface
 from twigcast.broker.sources.poll import Poll, PollLimits, PollResult
 
 _log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 30.0
-"""How often the list of sources is read, should nobody tell that it changed."""
+"""Time after which the list of sources is read again, if no change is reported."""
 _LONGEST: Final = 86_400.0
 _DOUBLINGS_MAX: Final = 12
 _JITTER: Final = 0.1
@@ -37,12 +37,12 @@ _STORE_WAIT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PollSettings:
-    """How polling is done.
+    """The settings of polling.
 
     Args:
         concurrency: Polls at one time.
-        interval_min: Seconds between polls of a source, whatever it asks for.
-        limits: What one poll may bring.
+        interval_min: Least seconds between polls of a source.
+        limits: Bounds of one poll.
         random: Source of the jitter; seeded in tests.
     """
 
@@ -54,7 +54,7 @@ class PollSettings:
 
 @dataclass(slots=True)
 class PollCounts:
-    """What polling has done since the start."""
+    """The counters of polling since the start."""
 
     polls: int = 0
     failed: int = 0
@@ -62,49 +62,49 @@ class PollCounts:
 
 
 class Poller:
-    """Polls sources, for one event loop.
+    """A poller of all sources, for one event loop.
 
     Args:
-        broker: Where messages are published.
-        outgoing: Makes the requests.
-        settings: How it is done.
+        broker: The broker that publishes the messages.
+        http_client: Makes the requests.
+        settings: The settings of polling.
     """
 
-    def __init__(self, broker: BrokerInterface, outgoing: HttpClient, settings: PollSettings | None = None) -> None:
+    def __init__(self, broker: Broker, http_client: HttpClient, settings: PollSettings | None = None) -> None:
         self.counts = PollCounts()
         self._broker = broker
-        self._outgoing = outgoing
+        self._http_client = http_client
         self._settings = settings or PollSettings()
         self._sources: dict[int, Source] = {}
         self._due: list[tuple[float, int]] = []  # a heap; of a source only the entry in _due_at counts
         self._due_at: dict[int, float] = {}
         self._running: dict[int, asyncio.Task[float]] = {}
-        self._begun: dict[int, float] = {}  # when each was last looked at
-        self._again: dict[int, float] = {}  # to be polled anew, asked for while a poll was on: not before a time
+        self._begun: dict[int, float] = {}  # time of the last poll of each
+        self._again: dict[int, float] = {}  # earliest time of a poll that was requested while one was running
         self._changed = asyncio.Event()
         self._next_check = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the task."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Break off; what was not remembered is looked at again, and not published twice."""
+        """Stops at once; what was not remembered is polled again, and not published twice."""
         tasks = [*self._running.values(), *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def sources_changed(self) -> None:
-        """Tell that a source was registered, changed or deleted."""
+        """Reads the list of sources again, since one was registered, changed or deleted."""
         self._next_check = 0.0
         self._changed.set()
 
     def poll_now(self, *, url: str | None = None, source_id: int | None = None) -> int:
-        """Look at sources at once: one, or those with a URL; how many there are.
+        """Polls sources at once: one, or those with a URL; returns how many there are.
 
-        Anyone may say that a URL has news, so that is heard no more often than ``interval_min`` allows.
+        Anyone may announce news of a URL, so a source is polled at most every ``interval_min`` seconds.
         """
         chosen = [
             source.id for source in self._sources.values() if source_id == source.id or (url and url == source.url)
@@ -134,7 +134,7 @@ class Poller:
                     await self._changed.wait()
 
     async def _check_sources(self) -> None:
-        """Read the list of sources."""
+        """Reads the list of sources."""
         self._next_check = time.monotonic() + _CHECK_SECONDS
         try:
             stored = await asyncio.to_thread(self._broker.store.sources)
@@ -157,7 +157,7 @@ class Poller:
                 self.poll_now(source_id=source.id)
 
     def _first_wait(self, source: Source) -> float:
-        """Seconds until the first poll: what was left of the interval when the broker stopped."""
+        """Returns the seconds until the first poll: the rest of the interval when the broker stopped."""
         last = float(source.state.get("last_poll") or 0.0)
         return min(max(0.0, last + source.interval - time.time()), source.interval)
 
@@ -186,17 +186,17 @@ class Poller:
         if error is not None:
             _log.error("polling a source failed inside the broker", exc_info=error)
         due = time.monotonic() + (task.result() if error is None else _CHECK_SECONDS)
-        # Only now: what is due while it runs is not begun.
+        # Only now: a poll that becomes due during a poll is not begun.
         self._set_due(source_id, min(due, self._again.pop(source_id, math.inf)))
         self._changed.set()
 
     async def _poll(self, source: Source) -> float:
-        """Poll a source; seconds until it is to be polled again."""
+        """Polls a source; returns the seconds until its next poll."""
         store = self._broker.store
         stored = await asyncio.to_thread(store.source, source.tenant_id, source.name)
         if stored is None or stored.id != source.id or stored.paused or stored.kind == "push":
             return source.interval  # in case it comes back
-        result = await Poll(stored, self._broker, self._outgoing, self._settings.limits).run()
+        result = await Poll(stored, self._broker, self._http_client, self._settings.limits).run()
         self.counts.polls += 1
         self.counts.published += result.published
         self.counts.failed += result.state["last_error"] is not None
@@ -208,7 +208,7 @@ class Poller:
         return self._wait(stored, result)
 
     def _wait(self, source: Source, result: PollResult) -> float:
-        """Seconds until the next poll of a source."""
+        """Returns the seconds until the next poll of a source."""
         if result.has_more:
             return 0.0
         interval = max(source.interval, self._settings.interval_min)

@@ -10,7 +10,7 @@ from twigcast.broker.errors import Conflict, LimitReached, NotFound
 from twigcast.broker.model import Scope, Source, SourceKind, Tenant, Token
 from twigcast.broker.store.base import Reads, Writes
 from twigcast.broker.store.database import Row
-from twigcast.broker.store.interface import Statistics
+from twigcast.broker.store.records import Statistics
 
 _TOKEN: Final = "id, tenant_id, name, scopes, digest, created"  # noqa: S105
 _SOURCE: Final = "id, tenant_id, name, kind, url, interval, dtd, paused, state"
@@ -27,40 +27,48 @@ def _source(row: Row) -> Source:
 
 
 class AdministrationReads(Reads):
-    """Reading tenants, tokens, sources and counts."""
+    """Reading methods for tenants, tokens, sources and counts."""
 
     def secret(self) -> bytes:
+        """Returns 32 random bytes, made with the store and kept in it, that sign capability URLs."""
         return bytes(self.one("SELECT secret FROM secrets WHERE name = 'urls'")[0])
 
     def tenants(self) -> list[Tenant]:
+        """Returns all tenants."""
         return [
             Tenant(number, name, json.loads(limits))
             for number, name, limits in self.rows("SELECT id, name, limits FROM tenants ORDER BY id")
         ]
 
     def token_by_digest(self, digest: bytes) -> Token | None:
+        """Returns a token by the digest of its secret."""
         row = self.first(f"SELECT {_TOKEN} FROM tokens WHERE digest = ?", (digest,))
         return None if row is None else _token(row)
 
     def tokens(self, tenant_id: int) -> list[Token]:
+        """Returns the tokens of a tenant."""
         return [
             _token(row)
             for row in self.rows(f"SELECT {_TOKEN} FROM tokens WHERE tenant_id = ? ORDER BY id", (tenant_id,))
         ]
 
     def access_version(self) -> int:
+        """Returns a number that grows with each deletion of a token and each change of a tenant's limits."""
         return int(self.one("SELECT value FROM counters WHERE name = 'access'")[0])
 
     def source(self, tenant_id: int, name: str) -> Source | None:
+        """Returns a source by its name."""
         row = self.first(f"SELECT {_SOURCE} FROM sources WHERE tenant_id = ? AND name = ?", (tenant_id, name))
         return None if row is None else _source(row)
 
     def sources(self, tenant_id: int | None = None) -> list[Source]:
+        """Returns the sources of a tenant, or of all."""
         condition, params = ("", ()) if tenant_id is None else (" WHERE tenant_id = ?", (tenant_id,))
         rows = self.rows(f"SELECT {_SOURCE} FROM sources{condition} ORDER BY tenant_id, name", params)
         return [_source(row) for row in rows]
 
     def statistics(self, tenant_id: int | None = None) -> Statistics:
+        """Returns the counts of a tenant, or of all."""
         of_tenant, params = ("", ()) if tenant_id is None else (" WHERE tenant_id = ?", (tenant_id,))
         counts = {
             table: int(self.one(f"SELECT COUNT(*) FROM {table}{of_tenant}", params)[0])
@@ -87,9 +95,10 @@ class AdministrationReads(Reads):
 
 
 class AdministrationWrites(Writes):
-    """Changing tenants, tokens and sources."""
+    """Changing methods for tenants, tokens and sources."""
 
     def add_tenant(self, name: str, limits: Mapping[str, int]) -> Tenant:
+        """Adds a tenant. Raises Conflict if the name is taken."""
         if self.first("SELECT 1 FROM tenants WHERE name = ?", (name,)):
             raise Conflict(f"there is a tenant {name!r} already")
         tenant = Tenant(self.counters.take("tenant"), name, dict(limits))
@@ -99,6 +108,7 @@ class AdministrationWrites(Writes):
         return tenant
 
     def set_tenant_limits(self, tenant_id: int, limits: Mapping[str, int]) -> None:
+        """Sets a tenant's own limits."""
         if not self.session.execute(
             "UPDATE tenants SET limits = ? WHERE id = ?", (json.dumps(dict(limits)), tenant_id)
         ):
@@ -115,6 +125,7 @@ class AdministrationWrites(Writes):
         at: float,
         tokens_max: int | None = None,
     ) -> Token:
+        """Stores the digest of a new token. Raises LimitReached if the tenant has ``tokens_max`` already."""
         self._refuse_over("tokens", tenant_id, tokens_max)
         token = Token(self.counters.take("token"), tenant_id, name, scopes, digest, at)
         self.session.execute(
@@ -124,6 +135,7 @@ class AdministrationWrites(Writes):
         return token
 
     def delete_token(self, token_id: int) -> None:
+        """Removes a token."""
         if not self.session.execute("DELETE FROM tokens WHERE id = ?", (token_id,)):
             raise NotFound("there is no such token")
         self.counters.take("access")
@@ -140,6 +152,7 @@ class AdministrationWrites(Writes):
         paused: bool,
         sources_max: int | None = None,
     ) -> Source:
+        """Registers a source, or changes one. Raises LimitReached if a new one would exceed ``sources_max``."""
         condition = "tenant_id = ? AND name = ?"
         settings = (kind, url, interval, dtd, int(paused))
         changed = self.session.execute(
@@ -156,7 +169,8 @@ class AdministrationWrites(Writes):
         return _source(row)
 
     def _refuse_over(self, table: str, tenant_id: int, most: int | None) -> None:
-        # Counted in the transaction that adds one: of two requests at once the second sees what the first has added.
+        # The count is part of the transaction that adds a row: of two concurrent requests the second sees the row of
+        # the first.
         if most is None:
             return
         ((count,),) = self.session.rows(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = ?", (tenant_id,))
@@ -164,9 +178,11 @@ class AdministrationWrites(Writes):
             raise LimitReached.of(table, f"{table}_max", most)
 
     def set_source_state(self, source_id: int, state: Mapping[str, Any]) -> None:
+        """Stores the state of polling."""
         if not self.session.execute("UPDATE sources SET state = ? WHERE id = ?", (json.dumps(dict(state)), source_id)):
             raise NotFound("there is no such source")
 
     def delete_source(self, source_id: int) -> None:
+        """Removes a source; its messages stay."""
         if not self.session.execute("DELETE FROM sources WHERE id = ?", (source_id,)):
             raise NotFound("there is no such source")

@@ -1,4 +1,4 @@
-"""What the statements of the store need of a database: a narrow layer, so that most SQL is written once.
+"""The narrow layer between the store and its database, so that most SQL is written once.
 
 Statements are written with ``?`` for parameters and with the few words below where the databases differ.
 """
@@ -15,34 +15,34 @@ Params = Sequence[object]
 T = TypeVar("T")
 
 INTEGER_MAX: Final = (1 << 63) - 1
-"""The largest integer that both databases hold; a larger sequence number or id denotes nothing."""
+"""The largest integer that both databases hold. No sequence number or id is larger."""
 
 
 class DatabaseSession(Protocol):
-    """Statements in one transaction, or one reader's look at what is committed."""
+    """The statements of one transaction, or of one reader, which sees one committed state."""
 
     locking: str
-    """Ends a query that locks the rows it finds, where the database locks rows."""
+    """Suffix of a query that locks its rows, if the database locks rows."""
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
-        """What a query finds."""
+        """Returns the rows of a query."""
 
     def execute(self, sql: str, params: Params = ()) -> int:
-        """Carry out a change; how many rows it concerned."""
+        """Executes a change, and returns the number of rows it affected."""
 
     def many(self, sql: str, rows: Iterable[Params]) -> None:
-        """Carry out a change for each row of parameters."""
+        """Executes a change for each row of parameters."""
 
     def insert(
         self, table: str, columns: Sequence[str], rows: Iterable[Params], *, keep_existing: bool = False
     ) -> None:
-        """Insert rows in bulk; with ``keep_existing``, those whose key is there already are passed over."""
+        """Inserts rows in bulk; with ``keep_existing``, rows whose key exists are skipped."""
 
     def among(self, column: str, kind: str = "bigint") -> str:
-        """A condition: the column is one of the values of a parameter made by :meth:`values`."""
+        """Returns a condition: the column is one of the values of a parameter made by :meth:`values`."""
 
     def values(self, values: Iterable[int | str]) -> object:
-        """Many values as one parameter."""
+        """Returns many values as one parameter."""
 
 
 class Database(Protocol):
@@ -51,28 +51,28 @@ class Database(Protocol):
     url: str
 
     def read(self, work: Callable[[DatabaseSession], T]) -> T:
-        """Do some reading. It may be done again when the connection is lost on the way."""
+        """Calls a reader, and calls it again if the connection is lost meanwhile."""
 
     def writing(self) -> AbstractContextManager[DatabaseSession]:
-        """A transaction, durable after a block that ends without an error."""
+        """Opens a transaction, which is durable after a block that ends without an error."""
 
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Returns the size of the database in bytes."""
 
     def vacuum(self) -> None:
-        """Give room back to the system."""
+        """Returns unused space to the system."""
 
     def backup(self, path: Path) -> None:
-        """Write a consistent copy."""
+        """Writes a consistent copy."""
 
     def close(self) -> None:
-        """Give back everything, the lock included."""
+        """Releases everything, the lock included."""
 
 
 class StoredCounters:
-    """Numbers given out and sums kept, in one table: read at first use in a transaction, written at its end.
+    """The counters and sums of one table: read at first use in a transaction, written at its end.
 
-    There is one writer, so that ids are taken without asking the database for each; an id is never given twice.
+    There is one writer, so that an id is taken without a query, and is never given twice.
     """
 
     def __init__(self, session: DatabaseSession) -> None:
@@ -81,7 +81,7 @@ class StoredCounters:
         self._changed: set[str] = set()
 
     def value(self, name: str) -> int:
-        """The last number that was given, or the sum."""
+        """Returns the last number that was taken, or the sum."""
         if not self._values:
             # An operator's command may write at the same time.
             sql = f"SELECT name, value FROM counters ORDER BY name{self._session.locking}"
@@ -89,7 +89,7 @@ class StoredCounters:
         return self._values[name]
 
     def add(self, name: str, amount: int) -> int:
-        """Add to a sum or take numbers; the value before."""
+        """Adds to a sum or takes numbers; returns the value before."""
         before = self.value(name)
         if amount:
             self._values[name] = before + amount
@@ -97,11 +97,11 @@ class StoredCounters:
         return before
 
     def take(self, name: str) -> int:
-        """A number that was never given before."""
+        """Returns a number that was never taken before."""
         return self.add(name, 1) + 1
 
     def save(self) -> None:
-        """Write what has changed."""
+        """Writes the changed values."""
         if self._changed:
             self._session.many(
                 "UPDATE counters SET value = ? WHERE name = ?",

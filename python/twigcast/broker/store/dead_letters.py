@@ -11,7 +11,7 @@ from twigcast.broker.store.messages import id_range
 
 
 class DeadLetterReads(Reads):
-    """Reading dead letters."""
+    """Reading methods for dead letters."""
 
     def dead_letters(
         self,
@@ -22,6 +22,7 @@ class DeadLetterReads(Reads):
         limit: int,
         key: str | None = None,
     ) -> list[DeadLetter]:
+        """Returns dead letters, newest first; with ``after_id`` those after it, oldest first."""
         position, order = id_range("d.id", before_id, after_id)
         condition, params = ("", ()) if key is None else (" AND s.key = ?", (key,))
         rows = self.rows(
@@ -34,9 +35,10 @@ class DeadLetterReads(Reads):
 
 
 class DeadLetterWrites(Writes):
-    """Burying, reviving, removing."""
+    """Methods that add, redrive and remove dead letters."""
 
     def dead_letter(self, deliveries: Sequence[tuple[QueuedDelivery, int, str]], *, at: float) -> list[int]:
+        """Moves deliveries, each with its attempts and reason, to the dead letters and acknowledges them."""
         by_queue: dict[int, list[DeliveryId]] = {}
         ids = []
         for delivery, attempts, reason in deliveries:
@@ -50,7 +52,7 @@ class DeadLetterWrites(Writes):
         return ids
 
     def _dead_letter_redriven(self, delivery: QueuedDelivery, attempts: int, reason: str, at: float) -> int | None:
-        """Put a delivery that had been revived back where it was; its id, if there is one."""
+        """Shows a dead letter again that was being redriven; returns its id, if there is one."""
         if not self.memory.has_redriven:
             return None
         row = self.first(
@@ -105,6 +107,11 @@ class DeadLetterWrites(Writes):
         return number
 
     def redrive(self, dead_letter_ids: Sequence[int]) -> list[QueuedDelivery]:
+        """Takes dead letters out to be delivered again; one that fails again is dead-lettered again.
+
+        A delivery that succeeds is acknowledged with :meth:`acknowledge`. Until then the store hides the dead letter;
+        if the broker ends before, the next start shows it again.
+        """
         self.memory.has_redriven = True
         requested = [number for number in dead_letter_ids if number <= INTEGER_MAX]
         condition, params = self.session.among("d.id"), (self.session.values(requested),)
@@ -121,6 +128,7 @@ class DeadLetterWrites(Writes):
         return [_redriven(row) for row in rows]
 
     def remove_dead_letters(self, dead_letter_ids: Sequence[int]) -> int:
+        """Removes dead letters for good, and returns how many there were."""
         return self.session.execute(
             f"DELETE FROM dead_letters WHERE {self.session.among('id')}",
             (self.session.values(number for number in dead_letter_ids if number <= INTEGER_MAX),),

@@ -1,6 +1,6 @@
-"""One broker for each folder: a lock file that the system gives free when its process ends, however it ends.
+"""Locks: one broker for each folder, and a fair lock between its threads.
 
-And, for the threads of that one, a lock that is passed on.
+The system releases the lock file of a folder when its process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twigcast.broker.errors import StoreInUse, StoreUnavailable
 
 
 class FolderLock:
-    """Holds the lock of a folder.
+    """The held lock of a folder.
 
     Args:
         path: The lock file.
@@ -42,13 +42,13 @@ class FolderLock:
             os.close(self._file)
             raise StoreInUse(f"another broker works on {path.parent}: {holder}") from error
         self.unclean = os.fstat(self._file).st_size > 0
-        """The last holder did not get to give it back."""
+        """Whether the last holder ended without releasing it."""
         me = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        # It only tells people who holds the lock: with a full disk the broker starts all the same.
+        # The text only tells people who holds the lock: with a full disk the broker starts all the same.
         with contextlib.suppress(OSError):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, json.dumps(me).encode() + b"\n", 0)
@@ -61,15 +61,15 @@ class FolderLock:
             return f"a process that did not say its name in {self._path}"
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Releases the lock."""
         os.ftruncate(self._file, 0)
         os.close(self._file)
 
 
 class FairLock:
-    """A lock between threads that who gives it back does not take again before those that wait for it.
+    """A lock between threads that its last holder cannot take again before the threads that wait for it.
 
-    With an ordinary one, a thread that works without a pause takes it again before another has woken up.
+    With an ordinary lock, a thread that works without a pause takes it again before another thread has woken up.
     """
 
     def __init__(self) -> None:
@@ -78,11 +78,11 @@ class FairLock:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it, or is just taking it."""
+        """Returns whether a thread waits for the lock, or is just taking it."""
         return self._next.locked()
 
     def __enter__(self) -> None:
-        # Who waits for the lock holds up all others here.
+        # A thread that waits for the lock delays all others here.
         with self._next:
             self._lock.acquire()
 

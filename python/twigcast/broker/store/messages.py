@@ -10,7 +10,7 @@ from typing import Final
 from twigcast.broker.model import ErrorRecord, RejectedRecord, StoredMessage, Submission
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.interface import MessageSummary
+from twigcast.broker.store.records import MessageSummary
 
 MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
 """Columns of a :class:`StoredMessage`, in its order."""
@@ -18,11 +18,11 @@ MESSAGE: Final = "seq, tenant_id, source, message_id, received, xml, matches"
 _REJECTED: Final = "id, tenant_id, source, message_id, received, body, code, reason, line_number, column_number"
 
 EXPIRED_DELIVERIES_MAX: Final = 50_000
-"""Deliveries that one step of retention removes, but at least those of one message."""
+"""Number of deliveries that one step of retention removes, but at least those of one message."""
 
 
 def stored_message(row: Row) -> StoredMessage:
-    """A message from the columns ``MESSAGE``."""
+    """Returns a message from the columns ``MESSAGE``."""
     return StoredMessage(*row)
 
 
@@ -31,7 +31,7 @@ def _rejected(row: Row) -> RejectedRecord:
 
 
 def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, StoredMessage]:
-    """Messages by their sequence numbers, those that are there."""
+    """Returns the existing messages with these sequence numbers."""
     results: dict[int, StoredMessage] = {}
     for some in chunks(seqs, 1_000):
         rows = session.rows(
@@ -43,7 +43,7 @@ def messages_by_seq(session: DatabaseSession, seqs: Iterable[int]) -> dict[int, 
 
 
 def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
-    """The first of some messages (sequence number, size) that are about so many bytes, at least one."""
+    """Returns the first messages (sequence number, size) that have about so many bytes, at least one."""
     requested: list[int] = []
     total = 0
     for seq, size in rows:
@@ -55,25 +55,28 @@ def _first_bytes(rows: Iterable[Row], bytes_max: int) -> list[int]:
 
 
 def id_range(column: str, before: int | None, after: int | None) -> tuple[tuple[str, int], str]:
-    """A condition on an id with its value, and the order that goes with it: from the newest back, or after one on."""
+    """Returns a condition on an id, its value, and the order: backwards from the newest, or forwards after an id."""
     if after is not None:
         return (f"{column} > ?", min(after, INTEGER_MAX)), "ASC"
     return (f"{column} < ?", INTEGER_MAX if before is None else min(before, INTEGER_MAX)), "DESC"
 
 
 class MessageReads(Reads):
-    """Reading messages."""
+    """Reading methods for messages."""
 
     def last_seq(self) -> int:
+        """Returns the highest sequence number assigned so far; 0 if there is none."""
         return int(self.one("SELECT value FROM counters WHERE name = 'seq'")[0])
 
     def message(self, tenant_id: int, seq: int) -> StoredMessage | None:
+        """Returns a message by its sequence number."""
         if seq > INTEGER_MAX:
             return None
         row = self.first(f"SELECT {MESSAGE} FROM messages WHERE seq = ? AND tenant_id = ?", (seq, tenant_id))
         return None if row is None else stored_message(row)
 
     def message_by_id(self, tenant_id: int, message_id: str, source: str | None = None) -> StoredMessage | None:
+        """Returns a message by the publisher's id; the latest if several sources used the same."""
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         row = self.first(
             f"SELECT {MESSAGE} FROM messages WHERE tenant_id = ? AND message_id = ?{condition} "
@@ -93,6 +96,11 @@ class MessageReads(Reads):
         source: str | None = None,
         bytes_max: int | None = None,
     ) -> list[StoredMessage]:
+        """Returns messages of a tenant, or of one of its sources, with their bodies, in order of sequence.
+
+        With ``newest_first`` the order is reversed; with ``bytes_max`` about that many bytes are read, at least one
+        message.
+        """
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         chosen = (
             f"FROM messages WHERE tenant_id = ? AND seq > ? AND seq <= ?{condition} "
@@ -106,7 +114,7 @@ class MessageReads(Reads):
             result = self.database.read(lambda session, seqs=requested: messages_by_seq(session, seqs))  # type: ignore[misc]
             if result:
                 return [result[seq] for seq in requested if seq in result]
-            # All of them have just expired; what comes after them is wanted then.
+            # All of them have just expired; the messages after them are next.
         return []
 
     def message_summaries(
@@ -119,6 +127,7 @@ class MessageReads(Reads):
         oldest_first: bool = False,
         source: str | None = None,
     ) -> list[MessageSummary]:
+        """Returns messages of a tenant, or of one source, without bodies; by default the newest first."""
         condition, params = ("", ()) if source is None else (" AND source = ?", (source,))
         end = INTEGER_MAX if up_to is None else min(up_to, INTEGER_MAX)
         rows = self.rows(
@@ -130,7 +139,8 @@ class MessageReads(Reads):
         return [MessageSummary(*row) for row in rows]
 
     def first_seq_since(self, tenant_id: int, received: float) -> int | None:
-        # Not the earliest time, but the first in order: with a clock that was set back, no message is left out.
+        """Returns the sequence number of the first message received at or after a time."""
+        # The first in order, not the earliest time: so no message is left out after a clock was set back.
         row = self.first(
             "SELECT seq FROM messages WHERE tenant_id = ? AND received >= ? ORDER BY seq LIMIT 1", (tenant_id, received)
         )
@@ -139,6 +149,7 @@ class MessageReads(Reads):
     def rejected(
         self, tenant_id: int, *, before_id: int | None = None, after_id: int | None = None, limit: int
     ) -> list[RejectedRecord]:
+        """Returns rejected messages, newest first; with ``after_id`` those after it, oldest first."""
         position, order = id_range("id", before_id, after_id)
         rows = self.rows(
             f"SELECT {_REJECTED} FROM rejected WHERE tenant_id = ? AND {position[0]} ORDER BY id {order} LIMIT ?",
@@ -147,6 +158,7 @@ class MessageReads(Reads):
         return [_rejected(row) for row in rows]
 
     def rejected_message(self, tenant_id: int, rejected_id: int) -> RejectedRecord | None:
+        """Returns one rejected message."""
         if rejected_id > INTEGER_MAX:
             return None
         row = self.first(
@@ -157,12 +169,17 @@ class MessageReads(Reads):
 
 
 class MessageWrites(Writes):
-    """Storing messages and letting them expire."""
+    """Methods that store messages and let them expire."""
 
     def next_seq(self) -> int:
+        """Returns the sequence number of the next message."""
         return self.counters.value("seq") + 1
 
     def stored_messages(self, submissions: Sequence[Submission]) -> Mapping[tuple[int, str, str], StoredMessage]:
+        """Returns those of the submissions that were accepted before, by tenant id, source and message id.
+
+        Their bodies are empty.
+        """
         requested: dict[int, set[str]] = {}
         for submission in submissions:
             if submission.message_id is not None:
@@ -184,6 +201,7 @@ class MessageWrites(Writes):
         return existing
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
+        """Stores accepted messages, with sequence numbers in order from :meth:`next_seq` on."""
         if not messages:
             return
         if messages[0].seq != self.next_seq() or any(b.seq <= a.seq for a, b in pairwise(messages)):
@@ -199,6 +217,7 @@ class MessageWrites(Writes):
     def add_rejected(
         self, submission: Submission, *, code: str, reason: str, line: int | None, column: int | None, at: float
     ) -> int:
+        """Stores a rejected message whole, and returns its id."""
         number = self.counters.take("rejected")
         s = submission
         self.session.execute(
@@ -210,6 +229,7 @@ class MessageWrites(Writes):
         return number
 
     def remove_rejected(self, ids: Sequence[int]) -> int:
+        """Removes rejected messages for good, and returns how many there were."""
         return self._remove_rejected([number for number in ids if number <= INTEGER_MAX])
 
     def _remove_rejected(self, ids: Iterable[int]) -> int:
@@ -230,6 +250,12 @@ class MessageWrites(Writes):
     def expire(
         self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
     ) -> int:
+        """Removes up to ``limit`` of the oldest messages and of the rejected ones; returns how many messages.
+
+        Messages go, with their deliveries, that are older than ``before`` or exceed ``bytes_max`` in all; those above
+        ``up_to`` stay. Pending deliveries are counted in an error record of their subscription, so that
+        nothing ends silently.
+        """
         last = INTEGER_MAX if up_to is None else up_to
         gone = 0
         if before is not None:
@@ -250,7 +276,7 @@ class MessageWrites(Writes):
         return self._remove_messages(messages, at)
 
     def _expire_by_size(self, excess: int, last: int, limit: int, at: float) -> int:
-        """Remove the oldest, accepted or rejected, until ``excess`` bytes are gone."""
+        """Removes the oldest messages, accepted or rejected, until ``excess`` bytes are gone."""
         if excess <= 0 or limit <= 0:
             return 0
         oldest = [
@@ -278,7 +304,7 @@ class MessageWrites(Writes):
         return self._remove_messages(messages, at)
 
     def _remove_messages(self, rows: Sequence[Row], at: float) -> int:
-        """Remove messages (each a sequence number, a size, its matches), as many as make one step; how many."""
+        """Removes messages (sequence number, size, matches), as many as fit into one step; returns how many."""
         seqs: list[int] = []
         freed = matches = 0
         for seq, size, count in rows:

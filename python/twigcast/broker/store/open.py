@@ -1,4 +1,4 @@
-"""Opening a store by its address, and making one from a backup."""
+"""Opens a store by its address, and makes one from a backup."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from types import ModuleType
 from twigcast.broker.errors import Invalid
 from twigcast.broker.store import sqlite
 from twigcast.broker.store.database import Database
-from twigcast.broker.store.store import SqlStore
+from twigcast.broker.store.store import Store
 from twigcast.errors import MissingExtra
 
 _SQLITE = "sqlite://"
 
 
-def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> SqlStore:
-    """Open a store; it is made or migrated where needed.
+def open_store(address: str | Path, *, exclusive: bool = True, create: bool = True) -> Store:
+    """Opens a store, and makes or migrates it if needed.
 
     Args:
         address: A folder, also written ``sqlite:///folder``, for SQLite; ``postgresql://...`` as libpq takes it.
-        exclusive: As a broker does, of which there can be one. An operator's command opens the store beside it.
-        create: Make one that is not there.
+        exclusive: Whether a broker opens it, of which there can be one. An operator's command opens the store beside
+            it.
+        create: Whether to make a store that does not exist.
 
     Raises:
         StoreInUse: Another broker works on it.
         StoreDamaged: It is damaged, no store of Twigcast, or of a newer version.
         StoreUnavailable: It cannot be opened.
-        NotFound: It is not there and not to be made.
+        NotFound: It does not exist and ``create`` is false.
         Invalid: The address is of another kind.
     """
     folder = _folder(str(address))
@@ -36,33 +37,33 @@ def open_store(address: str | Path, *, exclusive: bool = True, create: bool = Tr
     else:
         database = _postgresql().PostgresqlDatabase(str(address), exclusive=exclusive, create=create)
     try:
-        return SqlStore(database, exclusive=exclusive)
+        return Store(database, exclusive=exclusive)
     except BaseException:
         database.close()
         raise
 
 
 def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False) -> None:
-    """Make a store from a backup that :meth:`Store.backup` wrote for one of the same kind.
+    """Makes a store from a backup that :meth:`Store.backup` wrote for one of the same kind.
 
     Args:
         address: As for :func:`open_store`.
         backup: The file.
-        overwrite: Give up what the store holds.
+        overwrite: Whether to replace an existing store.
 
     Raises:
-        Conflict: There is a store already, and it is not to be overwritten.
+        Conflict: There is a store already, and ``overwrite`` is false.
         NotFound: There is no such file.
         StoreInUse: A broker works on it.
-        StoreDamaged: The backup is damaged, or none of Twigcast's.
-        StoreUnavailable: It could not be done; what was there is there still.
+        StoreDamaged: The backup is damaged, or not written by Twigcast.
+        StoreUnavailable: The backup could not be restored; an existing store is unchanged.
     """
     folder = _folder(str(address))
     if folder is not None:
         sqlite.restore(folder, backup, overwrite=overwrite)
     else:
         _postgresql().restore(str(address), backup, overwrite=overwrite)
-    # Other brokers of an overlay know messages that the backup does not, under numbers that it will give again.
+    # Other brokers of an overlay have messages that the backup lacks, under numbers that it would assign again.
     store = open_store(address, exclusive=False, create=False)
     try:
         with store.transaction() as transaction:
@@ -72,7 +73,7 @@ def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False)
 
 
 def _folder(address: str) -> Path | None:
-    """The folder that an address names; ``None``: a PostgreSQL database."""
+    """Returns the folder that an address names; ``None`` for a PostgreSQL database."""
     kind, separator, rest = address.partition("://")
     if not separator:
         return Path(address)

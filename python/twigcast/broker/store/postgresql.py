@@ -1,7 +1,7 @@
 """PostgreSQL below the store: one writing connection, which holds the lock, and a pool of reading ones.
 
-The lock is an advisory one of the writing connection's own session: a broker that has lost it cannot write any more
-either, whatever happened to it, until it has connected and taken the lock again.
+The lock is an advisory one of the writing connection's session: a broker that has lost it cannot write either until it
+has connected and taken the lock again.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ _Connection = psycopg.Connection[Any]
 
 SCHEMA: Final = "twigcast"
 LOCK: Final = 0x54574743
-"""The advisory lock of a broker; locks are those of one database."""
+"""The advisory lock of a broker; each database has its own locks."""
 
 READERS_KEPT: Final = 8
-"""Idle reading connections that are kept open."""
+"""Number of idle reading connections that are kept open."""
 
 ROWS_AT_ONCE: Final = 5_000
-"""Rows that one statement inserts."""
+"""Number of rows that one statement inserts."""
 
 LOCK_SECONDS: Final = 1.0
-"""How long a broker waits for the lock, which an operator's command or a session that ends may hold for a moment."""
+"""Time that a broker waits for the lock, which an operator's command or an ending session may hold for a moment."""
 
 CONNECT_SECONDS: Final = 5
 RECONNECT_SECONDS: Final = 5.0
-"""How long a call tries to get a lost connection back before it fails."""
+"""Time that a call tries to reconnect before it fails."""
 
 PAUSE_SECONDS_MIN: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 1.0
 
 _SETTINGS: Final = (
     f"SET search_path = {SCHEMA}; SET synchronous_commit = on; SET jit = off; "
-    # All statements are written for nested loops over indexes, in their order. New tables have no statistics yet, with
-    # which the planner would come to the same.
+    # All statements are written for nested loops over indexes, in their order. For new tables the planner has no
+    # statistics that would lead it to the same plan.
     "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off; "
     "SET enable_bitmapscan = off"
 )
@@ -70,12 +70,12 @@ _SETTINGS: Final = (
 
 @lru_cache(maxsize=1_000)
 def _statement(sql: str) -> bytes:
-    """A statement with the parameters as psycopg writes them."""
+    """Returns a statement with its parameters in the style of psycopg."""
     return sql.replace("%", "%%").replace("?", "%s").encode()
 
 
 class PostgresqlSession:
-    """Statements on one connection."""
+    """The statements on one connection."""
 
     locking = " FOR UPDATE"
 
@@ -136,12 +136,12 @@ class PostgresqlDatabase:
 
     Args:
         address: A connection URI, as libpq takes it.
-        exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
-        create: Make the tables when there are none.
-        migrating: Bring the tables up to date.
+        exclusive: Whether to hold the lock while it is open, as the broker does; an operator's command does not.
+        create: Whether to make missing tables.
+        migrating: Whether to bring the tables up to date.
 
     Raises:
-        NotFound: There are no tables and none are to be made.
+        NotFound: There are no tables and ``create`` is false.
         StoreInUse: Another broker holds the lock.
         StoreDamaged: It belongs to a newer version.
         StoreUnavailable: It cannot be opened.
@@ -191,7 +191,7 @@ class PostgresqlDatabase:
         return connection
 
     def _bring_up_to_date(self, *, locked: bool) -> None:
-        """Bring the tables to the current version."""
+        """Brings the tables to the current version."""
         version = self._version()
         if version != CURRENT:
             if not locked:
@@ -212,15 +212,16 @@ class PostgresqlDatabase:
                 session.execute("INSERT INTO schema_version (version) VALUES (0)")
             migrate(session, version, "postgresql", self.url)
             session.execute("UPDATE schema_version SET version = ?", (CURRENT,))
-            # A body of a few kilobytes stays in its row, and none is compressed: that would cost more than writing it.
+            # A body of a few kilobytes stays in its row, and none is compressed: compression would cost more than
+            # writing it.
             session.execute("ALTER TABLE messages SET (toast_tuple_target = 8160)")
             session.execute("ALTER TABLE messages ALTER COLUMN xml SET STORAGE EXTERNAL")
 
     def _take_lock(self, *, waiting: bool) -> bool:
-        """Take the lock for the writing connection; whether it could be had.
+        """Takes the lock for the writing connection, and returns whether that succeeded.
 
         Raises:
-            StoreInUse: It was to be had (``waiting``), and is held by another broker.
+            StoreInUse: Another broker holds it (if ``waiting``).
         """
         deadline = time.monotonic() + LOCK_SECONDS
         while True:
@@ -238,12 +239,12 @@ class PostgresqlDatabase:
                 raise StoreInUse(f"another broker works on {self.url}: {_holder(holders)}")
             for pid, name, *_ in holders:
                 if name == self._name:
-                    # Our own former session, which the server does not know to be dead.
+                    # This broker's former session, which the server does not know to be dead.
                     self._writer.execute("SELECT pg_terminate_backend(%s)", (pid,))
             time.sleep(LOCK_SECONDS / 20)
 
     def _reconnected(self, connect: Callable[[], T]) -> T:
-        """Connect again, trying for a while."""
+        """Connects again, trying for a while."""
         deadline = time.monotonic() + RECONNECT_SECONDS
         pause = PAUSE_SECONDS_MIN
         while True:
@@ -279,7 +280,7 @@ class PostgresqlDatabase:
                 if not connection.broken:
                     self._keep(connection)
                     raise
-                # The others are of the same time; none of them is to be tried in turn.
+                # The other idle connections are as old, so none of them is tried.
                 self._drop_idle()
                 return self._read_anew(work)
             except BaseException:
@@ -289,7 +290,7 @@ class PostgresqlDatabase:
             return result
 
     def _read_anew(self, work: Callable[[PostgresqlSession], T]) -> T:
-        """Do some reading on a new connection."""
+        """Reads on a new connection."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
 
@@ -326,7 +327,7 @@ class PostgresqlDatabase:
                 self._roll_back()
                 raise
             if outcome != "COMMIT":
-                raise StoreUnavailable("the transaction was not done: one of its statements had failed")
+                raise StoreUnavailable("the transaction was not committed: one of its statements had failed")
 
     def _begin(self) -> None:
         if not self._writer.closed:
@@ -345,7 +346,7 @@ class PostgresqlDatabase:
         self._reconnected(begin)
 
     def _roll_back(self) -> None:
-        """Undo what the transaction did; a connection that cannot even do that is given up, and with it the rest."""
+        """Undoes the transaction; a connection on which that fails is closed, which undoes it as well."""
         try:
             self._writer.execute("ROLLBACK")
         except psycopg.Error:
@@ -353,7 +354,7 @@ class PostgresqlDatabase:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Tell PostgreSQL's errors as the broker's."""
+        """Converts PostgreSQL's errors to those of the broker."""
         try:
             yield
         except (errors.DataCorrupted, errors.IndexCorrupted) as error:
@@ -361,7 +362,7 @@ class PostgresqlDatabase:
         except psycopg.DataError as error:
             raise Invalid(f"PostgreSQL cannot keep a value: {_text(error)}") from error
         except UnicodeEncodeError as error:
-            raise Invalid("a text holds half of a surrogate pair, which is no character") from error
+            raise Invalid("a text holds an unpaired surrogate, which is no character") from error
         except (psycopg.OperationalError, psycopg.InterfaceError, errors.InsufficientPrivilege) as error:
             raise self._unavailable(error) from error
         except errors.ReadOnlySqlTransaction as error:
@@ -401,12 +402,12 @@ class PostgresqlDatabase:
         postgresql_tools.dump(self._address, SCHEMA, path)
 
     def restore(self, path: Path, *, overwrite: bool) -> None:
-        """Put a backup back; what the schema held before is given up only when that has worked.
+        """Restores a backup; what the schema held before is removed only after that has succeeded.
 
         Raises:
-            Conflict: There is a store already, and it is not to be overwritten.
-            StoreDamaged: It is no backup of Twigcast's.
-            StoreUnavailable: It could not be done; what was there is there still.
+            Conflict: There is a store already, and ``overwrite`` is false.
+            StoreDamaged: It is no backup by Twigcast.
+            StoreUnavailable: The backup could not be restored; an existing store is unchanged.
         """
         with self._errors():
             there = self._writer.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchall()[0][0] is not None
@@ -430,14 +431,14 @@ class PostgresqlDatabase:
         with self._write_lock:
             self._closed = True
             self._drop_idle()
-            # A session goes on for a moment after its connection; the lock is free when this returns.
+            # A session outlives its connection for a moment; the lock is free when this returns.
             with suppress(psycopg.Error):
                 self._writer.execute("SELECT pg_advisory_unlock_all()")
             self._writer.close()
 
 
 def restore(address: str, backup: Path, *, overwrite: bool) -> None:
-    """Make a store from a backup; see :meth:`PostgresqlDatabase.restore`."""
+    """Makes a store from a backup; see :meth:`PostgresqlDatabase.restore`."""
     if not backup.is_file():
         raise NotFound(f"there is no backup {backup}")
     database = PostgresqlDatabase(address, migrating=False)
@@ -448,7 +449,7 @@ def restore(address: str, backup: Path, *, overwrite: bool) -> None:
 
 
 def _public(parameters: dict[str, Any]) -> str:
-    """An address without what is secret."""
+    """Returns an address without its secret parts."""
     host = parameters.get("host") or "localhost"
     port = f":{parameters['port']}" if "port" in parameters else ""
     user = f"{parameters['user']}@" if "user" in parameters else ""
@@ -463,5 +464,5 @@ def _holder(holders: Sequence[Row]) -> str:
 
 
 def _text(error: psycopg.Error) -> str:
-    """What happened, in one line."""
+    """Returns the text of an error in one line."""
     return " ".join((error.diag.message_primary or str(error)).split())

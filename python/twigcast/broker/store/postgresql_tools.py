@@ -1,4 +1,4 @@
-"""PostgreSQL's own programs: pg_dump for backups, pg_restore for putting them back."""
+"""PostgreSQL's own programs: pg_dump writes backups, pg_restore reads them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from twigcast.errors import OutputError
 
 
 def dump(address: str, schema: str, path: Path) -> None:
-    """Write the tables of a schema to a file, in pg_dump's custom format, as they are at one moment.
+    """Writes the tables of a schema, as they are at one moment, to a file in pg_dump's custom format.
 
     Raises:
-        OutputError: pg_dump is missing or failed; nothing is left of the file.
+        OutputError: pg_dump is missing or failed; the file is removed.
     """
     part = path.with_name(path.name + ".part")
     try:
@@ -31,7 +31,7 @@ def dump(address: str, schema: str, path: Path) -> None:
 
 
 def restore(address: str, path: Path) -> None:
-    """Put a backup back into a database that does not hold its tables.
+    """Restores a backup into a database that does not hold its tables.
 
     Raises:
         StoreUnavailable: pg_restore is missing or failed; nothing was changed.
@@ -49,7 +49,7 @@ def _run(program: str, address: str, *arguments: str) -> None:
             f"{program} is needed, which comes with PostgreSQL's client programs; it is not in PATH"
         )
     parameters: dict[str, Any] = conninfo.conninfo_to_dict(address)
-    # Not on the command line, where everyone on the machine could read it.
+    # Not on the command line, which every user of the machine could read.
     environment = os.environ | {"PGPASSWORD": str(parameters.pop("password", os.environ.get("PGPASSWORD", "")))}
     target = f"--dbname={conninfo.make_conninfo(**parameters)}"
     done = subprocess.run(  # noqa: S603

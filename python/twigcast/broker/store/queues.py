@@ -9,41 +9,45 @@ from typing import Final
 from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
-from twigcast.broker.store.interface import QueuePosition, QueueState
 from twigcast.broker.store.messages import messages_by_seq
+from twigcast.broker.store.records import QueuePosition, QueueState
 
 _PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
     "AND d.subscription_id NOT IN (SELECT subscription_id FROM leftovers)"
 )
-"""What makes a delivery ``d`` of a queue ``l`` pending. While a replay lasts, what came after the past waits for it."""
+"""The condition that a delivery ``d`` of a queue ``l`` is pending.
+
+Deliveries after the range of a replay wait for its end.
+"""
 
 
 _PAYLOAD: Final = (
     "COALESCE(LENGTH(d.payload), "
     "(SELECT LENGTH(p.payload) FROM payloads p WHERE p.seq = d.seq AND p.number = d.shared))"
 )
-"""Bytes of the result that a delivery ``d`` carries; NULL: it carries the message."""
+"""Size in bytes of the result that a delivery ``d`` carries; NULL if it carries the message."""
 
 _SIZES: Final = f"d.seq, d.subscription_id, d.lane_id, s.key, {_PAYLOAD}, LENGTH(m.xml)"
 
 SHARED_BYTES_MIN: Final = 64
-"""Results up to here are kept with each delivery: naming them apart would take as much."""
+"""Results up to this size are stored with each delivery: a reference to them would take as much."""
 
 SET_ASIDE_SPAN: Final = 1_000
-"""Messages between the mark and what is acknowledged that are a reason to look what lies between."""
+"""Number of messages between the mark and an acknowledged one from which the deliveries in between are examined."""
 
 SET_ASIDE_ACKNOWLEDGED: Final = 1_000
-"""Deliveries acknowledged one by one, between the mark and the latest, that are a reason to move the mark past them."""
+"""Number of single acknowledgements above the mark from which the mark is moved past them."""
 
 SET_ASIDE_AT_ONCE: Final = 1_000
-"""Deliveries that are set aside in one step."""
+"""Number of deliveries that are set aside in one step."""
 
 
 class QueueReads(Reads):
-    """Reading queues."""
+    """Reading methods for queues."""
 
     def queue(self, tenant_id: int, subscriber: str) -> QueueState | None:
+        """Returns a queue by the name of its subscriber."""
         row = self.first(
             "SELECT id, tenant_id, subscriber, acked FROM lanes WHERE tenant_id = ? AND subscriber = ?",
             (tenant_id, subscriber),
@@ -59,6 +63,11 @@ class QueueReads(Reads):
         bytes_max: int,
         skip_subscriptions: frozenset[int] = frozenset(),
     ) -> list[QueuedDelivery]:
+        """Returns up to ``limit`` pending deliveries of a queue in order, at least one.
+
+        Their bodies have about ``bytes_max`` bytes. Deliveries of one message share their :class:`StoredMessage`.
+        ``redelivered`` is not set here.
+        """
         start = after or QueuePosition(0)
 
         def work(session: DatabaseSession) -> list[QueuedDelivery]:
@@ -71,12 +80,12 @@ class QueueReads(Reads):
                 return []
             acked, replay_next = queue[0]
             end = INTEGER_MAX if replay_next is None else replay_next - 1
-            # The bounds as values and the limit within, so that a planner without statistics reads a range of one
-            # index too. Sizes first: bodies are read for no more than is handed out, and once for each message.
+            # The bounds are values and the limit is inside, so that a planner without statistics reads one range of one
+            # index too. Sizes come first: bodies are read only for what is handed out, and once for each message.
             position = (min(start.seq, INTEGER_MAX), min(start.subscription_id, INTEGER_MAX))
             rows: list[Row] = []
             if queue_id in self.memory.queues_set_aside:
-                # They come first: all that is set aside lies below the mark, the rest above.
+                # These come first: all that is set aside lies below the mark, the rest above.
                 rows = session.rows(
                     f"SELECT {_SIZES} FROM set_aside w CROSS JOIN deliveries d "
                     "JOIN subscriptions s ON s.id = d.subscription_id JOIN messages m ON m.seq = d.seq "
@@ -105,6 +114,7 @@ class QueueReads(Reads):
         return self.database.read(work)
 
     def pending_count(self, queue_id: int) -> int:
+        """Returns how many deliveries a queue has pending."""
         sql = (
             f"SELECT (SELECT COUNT(*) FROM lanes l CROSS JOIN deliveries d WHERE l.id = ? AND {_PENDING}) "
             "+ (SELECT COUNT(*) FROM set_aside WHERE lane_id = ?)"
@@ -114,6 +124,7 @@ class QueueReads(Reads):
     def recent_deliveries(
         self, subscription_id: int, limit: int, *, before_seq: int | None = None
     ) -> list[QueuedDelivery]:
+        """Returns the latest deliveries of a subscription, acknowledged or not, newest first."""
         end = INTEGER_MAX if before_seq is None else min(before_seq, INTEGER_MAX)
 
         def work(session: DatabaseSession) -> list[QueuedDelivery]:
@@ -128,6 +139,7 @@ class QueueReads(Reads):
         return self.database.read(work)
 
     def queues_with_pending(self, queue_ids: Iterable[int]) -> list[int]:
+        """Returns those of the queues that have something pending."""
         results: list[int] = []
         for some in chunks(queue_ids, 10_000):
             results += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
@@ -145,7 +157,7 @@ def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[in
 
 
 def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
-    """The first rows (of ``pending``) that stay within a number of bytes, at least one."""
+    """Returns the first rows (of ``pending``) that stay within a number of bytes, at least one."""
     taken: list[Row] = []
     total = 0
     last_seq = -1
@@ -163,7 +175,7 @@ def _within(rows: Sequence[Row], bytes_max: int) -> list[Row]:
 
 
 def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDelivery]:
-    """Deliveries of one queue (sequence number, subscription, queue, key, size of the payload) with their messages."""
+    """Returns deliveries with messages, from rows of sequence number, subscription, queue, key and payload size."""
     messages = messages_by_seq(session, dict.fromkeys(row[0] for row in rows))
     payloads = _payloads(session, rows[0][2], [row[:2] for row in rows if row[4] is not None]) if rows else {}
     return [
@@ -171,7 +183,7 @@ def _deliveries(session: DatabaseSession, rows: Sequence[Row]) -> list[QueuedDel
             DeliveryId(seq, subscription_id), queue_id, key, messages[seq], payloads.get((seq, subscription_id))
         )
         for seq, subscription_id, queue_id, key, *_ in rows
-        # A message that has just expired is no longer there for a reader without a fixed view.
+        # A message that has just expired is missing for a reader without a fixed snapshot.
         if seq in messages
     ]
 
@@ -198,7 +210,7 @@ def _payloads(session: DatabaseSession, queue_id: int, requested: Sequence[Row])
 
 
 def _shared_payloads(session: DatabaseSession, requested: set[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
-    """Results that deliveries share, by sequence number and number."""
+    """Returns results that deliveries share, by sequence number and number."""
     if not requested:
         return {}
     return {
@@ -219,9 +231,10 @@ _WAITING: Final = (
 
 
 class QueueWrites(Writes):
-    """Storing and acknowledging deliveries."""
+    """Methods that store and acknowledge deliveries."""
 
     def add_deliveries(self, deliveries: Iterable[NewDelivery]) -> None:
+        """Stores deliveries; those that exist already stay as they are."""
         plain: list[NewDelivery] = []
         sharing: list[NewDelivery] = []
         rewritten: dict[int, int] = {}
@@ -233,13 +246,13 @@ class QueueWrites(Writes):
             name = (delivery.seq, delivery.payload)
             if name not in numbers or len(delivery.payload) <= SHARED_BYTES_MIN:
                 rewritten[delivery.seq] = rewritten.get(delivery.seq, 0) + len(delivery.payload)
-            # The first one gives its number: none other of the message has it.
+            # The first delivery gives the result its number, which no other result of the message has.
             numbers.setdefault(name, delivery.subscription_id)
             sharing.append(delivery)
         self._insert_deliveries(plain)
         self._insert_sharing(sharing, numbers)
         if rewritten:
-            # What a message takes is what goes when it expires, its results included.
+            # The size of a message includes its results, since all expire together.
             self.session.many(
                 "UPDATE messages SET size = size + ? WHERE seq = ?", [(size, seq) for seq, size in rewritten.items()]
             )
@@ -251,7 +264,7 @@ class QueueWrites(Writes):
         )
 
     def _insert_sharing(self, deliveries: Sequence[NewDelivery], numbers: Mapping[tuple[int, bytes], int]) -> None:
-        """Store deliveries of results; what several of one message have in common is stored once."""
+        """Stores deliveries of results; a result that several of one message share is stored once."""
         counts = Counter((d.seq, d.payload) for d in deliveries)
         shared = {
             name: number for name, number in numbers.items() if counts[name] > 1 and len(name[1]) > SHARED_BYTES_MIN
@@ -269,6 +282,7 @@ class QueueWrites(Writes):
             self.session.insert("deliveries", columns, pointing, keep_existing=True)
 
     def acknowledge_up_to(self, queue_id: int, seq: int) -> None:
+        """Moves the mark of a queue forward; never back."""
         seq = min(seq, self.counters.value("seq"))
         if seq > self.marks.get(queue_id, 0):
             self.marks[queue_id] = seq
@@ -278,7 +292,7 @@ class QueueWrites(Writes):
             self.session.execute(
                 "DELETE FROM set_aside WHERE lane_id = ? AND seq <= ?", (queue_id, self.marks[queue_id])
             )
-        # Never back, and not into what replay is still to bring.
+        # Never back, and not into the range that replay is still to fill.
         self.session.many(
             "UPDATE lanes SET acked = CASE WHEN replay_next <= ? THEN replay_next - 1 ELSE ? END "
             "WHERE id = ? AND acked < ? AND (replay_next IS NULL OR acked < replay_next - 1)",
@@ -287,13 +301,17 @@ class QueueWrites(Writes):
         self.marks.clear()
 
     def acknowledge(self, queue_id: int, ids: Sequence[DeliveryId]) -> None:
+        """Acknowledges single deliveries, in any order, and moves the mark after them. Unknown ones are skipped.
+
+        If they are the first that are pending, only the mark is written.
+        """
         if queue_id in self.marks:
             self.save_marks()
         self._finish_redriven(ids)
         queue = self.first("SELECT acked, replay_next FROM lanes WHERE id = ?", (queue_id,))
         if queue is None:
             return
-        # What is not stored yet cannot be acknowledged: a mark beyond it would swallow what is to come.
+        # A delivery that is not stored yet cannot be acknowledged: a mark beyond it would skip later ones.
         last = self.counters.value("seq")
         requested = {id_ for id_ in ids if id_.seq <= last and id_.subscription_id <= INTEGER_MAX}
         if queue_id in self.memory.queues_set_aside:
@@ -303,9 +321,9 @@ class QueueWrites(Writes):
             self._acknowledge_above(queue_id, queue, left)
 
     def _acknowledge_above(self, queue_id: int, queue: Row, left: set[DeliveryId]) -> None:
-        """Acknowledge deliveries above the mark."""
-        # What is acknowledged from the front on, the usual case, only moves the mark. A row more than that shows what
-        # is pending then.
+        """Acknowledges deliveries above the mark."""
+        # Acknowledgement from the front on, the usual case, only moves the mark. One row more shows what is pending
+        # then.
         mark = None
         for seq, subscription_id in self.session.rows(
             "SELECT seq, subscription_id FROM deliveries WHERE lane_id = ? AND seq > ? AND acked = 0 "
@@ -329,12 +347,12 @@ class QueueWrites(Writes):
         self.session.many("DELETE FROM set_aside WHERE lane_id = ? AND seq = ? AND subscription_id = ?", rows)
 
     def _set_aside(self, queue_id: int, mark: int, last: int) -> None:
-        """Where much that is acknowledged lies behind a little that waits, move the mark past both.
+        """Moves the mark past many acknowledged deliveries behind a few that wait, and sets these aside.
 
         Args:
             queue_id: The queue.
-            mark: Where its mark is.
-            last: What was acknowledged just now.
+            mark: Its present mark.
+            last: The delivery acknowledged just now.
         """
         acknowledged = self.session.rows(
             "SELECT 1 FROM deliveries WHERE lane_id = ? AND seq > ? AND seq <= ? AND acked = 1 LIMIT ?",
@@ -355,7 +373,7 @@ class QueueWrites(Writes):
         self.session.insert("set_aside", ("lane_id", "seq", "subscription_id"), rows, keep_existing=True)
 
     def _move_mark(self, queue_id: int, queue: Row, seq: int) -> int:
-        """Move the mark of a queue forward, not into what replay is still to bring; where it is then."""
+        """Moves the mark of a queue forward, not into the range that replay is still to fill; returns the new mark."""
         acked, replay_next = queue
         if replay_next is not None:
             seq = min(seq, replay_next - 1)
@@ -365,7 +383,7 @@ class QueueWrites(Writes):
         return seq
 
     def _finish_redriven(self, ids: Sequence[DeliveryId]) -> None:
-        """Remove the dead letters that were delivered after all."""
+        """Removes the dead letters of redriven deliveries that are acknowledged now."""
         if self.memory.has_redriven:
             self.session.many(
                 "DELETE FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",

@@ -1,23 +1,24 @@
 """The tables, and how older stores become current ones.
 
-Each migration is a list of statements that lead from one version to the next, in one transaction; those that were
-released are never edited. Words in braces differ between the databases.
+Each migration is a list of statements that lead from one version to the next, in one transaction; released ones
+are never edited. Words in braces differ between the databases.
 
 Why the tables are as they are:
 
-- ``deliveries`` is clustered by lane, sequence number and subscription, so that reading a lane is reading one range.
-  An index by sequence number finds what goes when a message expires; it only ever grows at its end.
-- ``set_aside`` names the deliveries that are pending below the mark of their lane, such as one that a
-  subscriber never acknowledges while it goes on with others: without it every look at the lane would pass over all
-  that came since.
-- ``messages`` holds each body once. Its index by tenant also holds what replay by time and listings ask for, so that
-  they need not touch the bodies.
-- ``payloads`` holds results that several deliveries of a message have in common; ``shared`` of a delivery is their
+- ``lanes`` are the queues, one for each subscriber.
+- ``deliveries`` is clustered by lane, sequence number and subscription, so that reading a queue is reading one range.
+  An index by sequence number finds the deliveries of an expired message; it only ever grows at its end.
+- ``set_aside`` names the deliveries that are pending below the mark of their queue, such as one that a
+  subscriber never acknowledges while it goes on with others. Without it every read of the queue would pass over all
+  later ones.
+- ``messages`` holds each body once. Its index by tenant also holds the columns that replay by time and listings read,
+  so that they need not touch the bodies.
+- ``payloads`` holds results that several deliveries of a message share; ``shared`` of a delivery is their
   number. A result of one delivery alone lies in its own row.
-- ``pauses`` has a row for each pause of a query in XQuery that it has not come past yet: the messages from the first to
-  the last do not count for it. While a pause lasts it has no last one.
-- ``push_attempts`` has a row for each lane whose first delivery could not be pushed so far.
-- ``counters`` gives out ids. They are never used again, also after the newest row was removed. ``forgotten`` is the
+- ``pauses`` has a row for each pause of a query in XQuery that it has not passed yet: the messages from the first to
+  the last do not count for it. A pause that lasts has no last message.
+- ``push_attempts`` has a row for each queue whose first delivery could not be pushed so far.
+- ``counters`` assigns ids. They are never used again, even after the newest row was removed. ``forgotten`` is the
   highest sequence number that retention has removed. ``access`` grows when tokens or limits of tenants change.
 - ``overlay_origins`` has a row for each message that came from another broker of an overlay, none for the broker's own:
   a broker without an overlay writes nothing there. ``overlay_records`` is small: sources, and a log of changes to them.
@@ -63,7 +64,7 @@ COUNTERS: Final = (
     "tenant",
     "token",
 )
-"""``bytes`` sums the bodies of accepted and rejected messages; the others are the last id given."""
+"""``bytes`` sums the bodies of accepted and rejected messages; the others are the last id assigned."""
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     # 1: the first version
@@ -120,9 +121,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "INSERT INTO counters (name, value) VALUES "
         + ", ".join(f"('{name}', {int(name == 'tenant')})" for name in COUNTERS),
     ),
-    # 2: what a deleted subscription leaves behind is removed little by little
+    # 2: the rest of a deleted subscription is removed little by little
     ("CREATE TABLE leftovers (subscription_id {int} PRIMARY KEY, lane_id {int} NOT NULL)",),
-    # 3: deliveries that wait while their lane has gone on
+    # 3: deliveries that wait while their queue has gone on
     (
         """CREATE TABLE set_aside (
             lane_id {int} NOT NULL, seq {int} NOT NULL, subscription_id {int} NOT NULL,
@@ -140,8 +141,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE UNIQUE INDEX overlay_origins_by_number ON overlay_origins (root, number)",
         "INSERT INTO counters (name, value) VALUES ('forgotten', 0)",
     ),
-    # 5: attempts and requests that outlive a kill; results that several deliveries share; a number that tells a broker
-    # of changes made beside it
+    # 5: attempts and requests that outlive a kill; results that several deliveries share; a number that changes with
+    # what an operator's command writes
     (
         """CREATE TABLE push_attempts (
             lane_id {int} PRIMARY KEY, seq {int} NOT NULL, subscription_id {int} NOT NULL, attempts {int} NOT NULL,
@@ -153,30 +154,32 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE deliveries ADD COLUMN shared {int}",
         "INSERT INTO counters (name, value) VALUES ('access', 0), ('websub_request', 0)",
     ),
-    # 6: the catalogue of an overlay, and the log of those that hold its registry
+    # 6: the catalogue of an overlay, and the log of the brokers that hold its registry
     (
         """CREATE TABLE overlay_records (
             kind {key} NOT NULL, name {key} NOT NULL, value {blob} NOT NULL, PRIMARY KEY (kind, name)) {clustered}""",
     ),
-    # 7: what a query in XQuery has not come to before it is paused is not lost
+    # 7: messages that a query in XQuery has not reached before it is paused are not lost
     (
         """CREATE TABLE pauses (
             subscription_id {int} NOT NULL, first_seq {int} NOT NULL, last_seq {int},
             PRIMARY KEY (subscription_id, first_seq)) {clustered}""",
     ),
+    # 8: settings of delivery channels other than a URL and a secret, as JSON
+    ("ALTER TABLE subscriptions ADD COLUMN delivery_options {text}",),
 )
 
 CURRENT: Final = len(MIGRATIONS)
 
 
 def migrate(session: DatabaseSession, version: int, dialect: str, url: str) -> int:
-    """Bring a store to the current version, in the transaction of the session.
+    """Brings a store to the current version, in the transaction of the session.
 
     Args:
-        session: Its transaction.
-        version: What it has; 0 for an empty one.
+        session: The session of the transaction.
+        version: The store's version; 0 for an empty one.
         dialect: ``sqlite`` or ``postgresql``.
-        url: For the error.
+        url: The address, for the error.
 
     Returns:
         The version that it had before.

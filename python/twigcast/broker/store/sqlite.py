@@ -1,8 +1,8 @@
-"""SQLite below the store: one writing connection, a pool of reading ones, checkpoints beside them.
+"""SQLite below the store: one writing connection, a pool of reading ones, and a thread of checkpoints.
 
-WAL mode, so that readers never wait for the writer; ``synchronous=FULL``, so that a commit is on the disk when it
-returns. Checkpoints are made by a thread of their own: in the writer they would hold up publishing for as long as it
-takes to move megabytes into the main file.
+WAL mode lets readers work without waiting for the writer; ``synchronous=FULL`` has a commit on the disk when it
+returns. Checkpoints run in their own thread: in the writer they would stop publishing while megabytes move into the
+main file.
 """
 
 from __future__ import annotations
@@ -44,61 +44,64 @@ FILE: Final = "twigcast.db"
 LOCK_FILE: Final = "twigcast.lock"
 
 LOCK_SECONDS: Final = 1.0
-"""How long a broker waits for the lock, which an operator's command holds for a moment when it makes a store."""
+"""Time that a broker waits for the lock, which an operator's command holds for a moment when it makes a store."""
 
 APPLICATION_ID: Final = 0x54574743
-"""``TWGC``: marks the file as one of ours."""
+"""The bytes ``TWGC``, which mark the file as a store."""
 
 PAGE_SIZE: Final = 2048
-"""Of new stores. The ten deliveries of a message lie in ten queues, and each is a page in the log: with SQLite's 4 KB,
-twice as much is written for the same."""
+"""Page size of new stores.
+
+The ten deliveries of a message lie in ten queues, and each writes a page to the log: with SQLite's 4 KB, twice as much
+is written for the same.
+"""
 
 BUSY_SECONDS: Final = 10.0
-"""How long the writer waits for an operator's command that writes."""
+"""Time that the writer waits for an operator's command that writes."""
 
 READERS_KEPT: Final = 8
-"""Idle reading connections that are kept open."""
+"""Number of idle reading connections that are kept open."""
 
 ROWS_AT_ONCE: Final = (500, 100, 25, 5, 1)
-"""Rows of one statement, largest first: few different statements, which stay prepared."""
+"""Numbers of rows in one statement, largest first: few different statements, which stay prepared."""
 
 CACHE_BYTES: Final = 64 << 20
 READER_CACHE_BYTES: Final = 4 << 20
 
 CHECKPOINT_SECONDS: Final = 0.5
-"""Between two checkpoints, while there is something to move."""
+"""Time between two checkpoints while the log is not empty."""
 
 SHORT_SECONDS: Final = 0.01
-"""A checkpoint that took no longer has left next to nothing for the one that holds up the writer."""
+"""After a checkpoint that took no longer, the one that blocks the writer has next to nothing left to move."""
 
 SHORTENED_MAX: Final = 4
-"""Checkpoints made to that end, one after the other: a slow disk may never have a short one."""
+"""Number of checkpoints in a row that try to be short; on a slow disk none may be."""
 
 RESTART_BYTES: Final = 256 << 20
-"""Size of the log at which the writer is held up for a moment, so that the log starts again from its beginning."""
+"""Size of the log from which the writer is blocked for a moment, so that the log starts again at its beginning."""
 
 CHECKED_BYTES_MAX: Final = 256 << 20
-"""After an unclean end a file up to this size is checked as a whole; a larger one takes too long for a start."""
+"""Size up to which a file is checked as a whole after an unclean end; for a larger one that would delay the start."""
 
 FREE_BYTES_MIN: Final = 1 << 20
-"""With less room than this, a failed write is told as a full disk."""
+"""Free space below which a failed write is reported as a full disk."""
 
 SCARCE_BYTES: Final = 64 << 20
-"""Room below which the log is kept short: more than is written between two checkpoints."""
+"""Free space below which the log is kept short: more than is written between two checkpoints."""
 
 VACUUM_PAGES: Final = 2_000
-"""Pages given back in one step, between which the writer goes on."""
+"""Number of pages returned in one step; the writer goes on between two steps."""
 
 
 def _move(connection: sqlite3.Connection) -> int:
-    """Move what the log holds into the main file, without holding up anybody; the bytes in the log."""
+    """Moves the log into the main file without blocking others; returns the size of the log in bytes."""
     _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     (page_size,) = connection.execute("PRAGMA page_size").fetchone()
     return int(pages * page_size)
 
 
 def _lock(folder: Path, *, waiting: bool) -> FolderLock | None:
-    """The lock of a folder; ``None`` when a broker holds it and it is not waited for."""
+    """Takes the lock of a folder; returns ``None`` if a broker holds it and ``waiting`` is false."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -112,7 +115,7 @@ def _lock(folder: Path, *, waiting: bool) -> FolderLock | None:
 
 
 class SqliteSession:
-    """Statements on one connection."""
+    """The statements on one connection."""
 
     locking = ""
 
@@ -136,8 +139,8 @@ class SqliteSession:
         positions = f"({', '.join('?' * len(columns))})"
         waiting = list(rows)
         first = 0
-        # Many rows in one statement: the interpreter is let go once for all of them. With each row by itself the
-        # writing thread would have to wait for its turn beside a busy event loop as often as there are rows.
+        # Many rows in one statement release the interpreter lock once. With one statement a row, the writing thread
+        # would have to wait for its turn beside a busy event loop as often as there are rows.
         for size in ROWS_AT_ONCE:
             sql = begin + ", ".join([positions] * size)
             while len(waiting) - first >= size:
@@ -156,15 +159,15 @@ class SqliteDatabase:
     """The file ``twigcast.db`` in a folder.
 
     Args:
-        folder: Made when it is not there.
-        exclusive: Hold the lock while it is open, as the broker does; an operator's command beside it does not.
-        create: Make it when it is not there.
+        folder: The folder; made if ``create``.
+        exclusive: Whether to hold the lock while it is open, as the broker does; an operator's command does not.
+        create: Whether to make a missing store.
 
     Raises:
-        NotFound: It is not there and not to be made.
+        NotFound: It does not exist and ``create`` is false.
         StoreInUse: Another broker holds the lock.
-        StoreDamaged: It is no store of ours, is damaged, or belongs to a newer version.
-        StoreUnavailable: It cannot be opened; ``StoreFull`` when there is no room.
+        StoreDamaged: It is no store of Twigcast, is damaged, or belongs to a newer version.
+        StoreUnavailable: It cannot be opened; ``StoreFull`` if the disk is full.
     """
 
     def __init__(self, folder: Path, *, exclusive: bool = True, create: bool = True) -> None:
@@ -227,7 +230,7 @@ class SqliteDatabase:
         return connection
 
     def _prepare(self, *, migrating: bool) -> None:
-        """Check the file and bring it to the current version."""
+        """Checks the file and brings it to the current version."""
         connection = self._writer
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -247,10 +250,10 @@ class SqliteDatabase:
             session.execute(f"PRAGMA user_version = {CURRENT}")
 
     def check(self, *, quick: bool) -> None:
-        """Look through the whole file; ``quick`` leaves out whether the indexes agree with the tables.
+        """Checks the whole file; ``quick`` omits whether the indexes agree with the tables.
 
         Raises:
-            StoreDamaged: With what was found first.
+            StoreDamaged: The first fault.
         """
         with self._errors():
             (result,) = self._writer.execute(f"PRAGMA {'quick' if quick else 'integrity'}_check(1)").fetchone()
@@ -266,7 +269,7 @@ class SqliteDatabase:
             except IndexError:
                 connection = self._open_reader()
             try:
-                # One look: several statements of the work see the same state.
+                # One transaction: several statements of the work see the same state.
                 connection.execute("BEGIN")
                 result = work(SqliteSession(connection))
                 connection.execute("COMMIT")
@@ -305,19 +308,19 @@ class SqliteDatabase:
         self._committed.set()
 
     def _settle(self) -> None:
-        """Where room is scarce, move each transaction into the main file at once.
+        """Moves each transaction into the main file at once if space is scarce.
 
-        To move the log takes as much room as it grew by. What a full disk finds in it has to be little, or even the
-        room that is made then would not be enough to go on.
+        Moving the log takes as much space as it has grown by. It has to be short, or the space that an operator frees
+        on a full disk would not suffice to go on.
         """
         try:
             self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.OperationalError as error:
-            # The transaction is in the log; the checkpoints' thread tries again.
+            # The transaction is in the log; the thread of checkpoints tries again.
             logger.debug("%s: not moved into the main file yet: %s", self.path, error)
 
     def _roll_back(self) -> None:
-        """Undo what the transaction did; with a connection that cannot even do that, take a new one."""
+        """Undoes the transaction, and replaces a connection on which that fails."""
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -327,7 +330,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Tell SQLite's errors as the broker's."""
+        """Converts SQLite's errors to those of the broker."""
         try:
             yield
         except sqlite3.OperationalError as error:
@@ -337,7 +340,7 @@ class SqliteDatabase:
                 raise StoreDamaged(f"{self.path} is damaged ({error}); restore a backup") from error
             raise
         except UnicodeEncodeError as error:
-            raise Invalid("a text holds half of a surrogate pair, which is no character") from error
+            raise Invalid("a text holds an unpaired surrogate, which is no character") from error
 
     def _unavailable(self, error: sqlite3.OperationalError) -> BrokerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -346,7 +349,7 @@ class SqliteDatabase:
         return StoreUnavailable(f"{self.path} does not work: {error}")
 
     def _free_pages(self) -> int:
-        """Bytes that are free where the file lies."""
+        """Returns the number of free bytes on the disk of the file."""
         try:
             system = os.statvfs(self.path.parent)
         except OSError:
@@ -356,7 +359,7 @@ class SqliteDatabase:
     # Checkpoints
 
     def _checkpoints(self) -> None:
-        """Move what the log holds into the main file, beside the writer; let a long log start again."""
+        """Moves the log into the main file, beside the writer, and lets a long log start again."""
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         reported = ""
         try:
@@ -376,7 +379,7 @@ class SqliteDatabase:
     def _checkpoint(self, connection: sqlite3.Connection) -> None:
         if _move(connection) < RESTART_BYTES:
             return
-        # What was committed meanwhile is moved too, again and again, until little is left to do while the writer waits.
+        # Transactions committed meanwhile are moved too, repeatedly, until little is left to do while the writer waits.
         for _ in range(SHORTENED_MAX):
             begun = time.monotonic()
             _move(connection)
@@ -405,7 +408,7 @@ class SqliteDatabase:
         part = path.with_name(path.name + ".part")
 
         def copy(session: SqliteSession) -> None:
-            # The look that `read` has opened stays the same however much is written meanwhile.
+            # The snapshot that `read` has opened stays the same however much is written meanwhile.
             session.rows("SELECT value FROM counters")
             target = sqlite3.connect(part)
             try:
@@ -438,12 +441,12 @@ class SqliteDatabase:
 
 
 def restore(folder: Path, backup: Path, *, overwrite: bool) -> None:
-    """Make the store of a folder from a backup.
+    """Makes the store of a folder from a backup.
 
     Raises:
-        Conflict: There is a store already, and it is not to be overwritten.
+        Conflict: There is a store already, and ``overwrite`` is false.
         StoreInUse: A broker works on it.
-        StoreDamaged: The backup is damaged, or none of Twigcast's.
+        StoreDamaged: The backup is damaged, or not written by Twigcast.
         StoreUnavailable: A file cannot be read or written.
     """
     target = folder / FILE
@@ -459,7 +462,7 @@ def restore(folder: Path, backup: Path, *, overwrite: bool) -> None:
             shutil.copyfile(backup, part)
             with part.open("rb") as file:
                 os.fsync(file.fileno())
-            # The log of the old file would be applied to the new one.
+            # SQLite would apply the log of the old file to the new one.
             for suffix in ("-wal", "-shm"):
                 Path(f"{target}{suffix}").unlink(missing_ok=True)
             part.replace(target)

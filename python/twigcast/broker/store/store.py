@@ -1,4 +1,23 @@
-"""The store over either database: its parts put together."""
+"""The store over either database.
+
+A store has one writer and many readers. All changes go through a :class:`Transaction`, which
+:meth:`Store.transaction` opens for one thread at a time (the hub's, which commits many submissions at once). It is
+durable when the ``with`` block has ended without an error, and leaves nothing behind otherwise. Reading methods of
+:class:`Store` can be called from any thread at any time, see only what is committed, and block: run them in a thread,
+not in an event loop.
+
+All methods raise :class:`~twigcast.broker.errors.StoreUnavailable` if the store does not answer and
+:class:`~twigcast.broker.errors.StoreFull` if it has no space; both leave it usable for the next attempt. A transaction
+whose commit failed half-way on a lost connection is reported as failed. Messages are idempotent by their id, so that
+sending them again is right in both cases.
+
+A queue has pending: all its deliveries with ``seq`` above the queue's ``acked`` mark that are not acknowledged one
+by one. Streams move the mark, which changes one row for any number of deliveries. Pulls acknowledge single deliveries,
+and the mark follows. While the subscription of a queue is replaying, what came after the past is stored but not
+pending, and the mark stays before what replay is still to add.
+
+A new store has one tenant, ``default``, with the id 1.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +29,6 @@ from twigcast.broker.store.administration import AdministrationReads, Administra
 from twigcast.broker.store.base import Memory
 from twigcast.broker.store.database import Database
 from twigcast.broker.store.dead_letters import DeadLetterReads, DeadLetterWrites
-from twigcast.broker.store.interface import Store, Transaction
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
 from twigcast.broker.store.pauses import PauseReads, PauseWrites
@@ -19,7 +37,7 @@ from twigcast.broker.store.queues import QueueReads, QueueWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 
 
-class SqlTransaction(
+class Transaction(
     MessageWrites,
     QueueWrites,
     PauseWrites,
@@ -28,19 +46,19 @@ class SqlTransaction(
     SubscriptionWrites,
     AdministrationWrites,
     OverlayWrites,
-    Transaction,
 ):
-    """Changes that become durable together."""
+    """A set of changes that become durable together."""
 
     def expire(
         self, *, before: float | None, bytes_max: int | None, limit: int, at: float, up_to: int | None = None
     ) -> int:
+        """Removes old messages, and what deleted subscriptions left behind."""
         self.save_marks()
         self.remove_leftovers(10 * limit)
         return super().expire(before=before, bytes_max=bytes_max, limit=limit, at=at, up_to=up_to)
 
 
-class SqlStore(
+class Store(
     MessageReads,
     QueueReads,
     PauseReads,
@@ -49,18 +67,18 @@ class SqlStore(
     SubscriptionReads,
     AdministrationReads,
     OverlayReads,
-    Store,
 ):
-    """A store in a database.
+    """A durable store. Made by :func:`twigcast.broker.store.open.open_store`, which also migrates and locks it.
 
     Args:
         database: Migrated and, for a broker, locked.
-        exclusive: It is a broker's: what the last one had in its hands is taken back.
+        exclusive: Whether a broker opens it: the dead letters that its last run was redriving are shown again.
     """
 
     def __init__(self, database: Database, *, exclusive: bool) -> None:
         self.database = database
         self.url = database.url
+        """The address, without a password."""
         self.memory = Memory()
         if exclusive:
             with database.writing() as session:
@@ -68,18 +86,22 @@ class SqlStore(
         self.memory.queues_set_aside.update(queue for (queue,) in self.rows("SELECT DISTINCT lane_id FROM set_aside"))
 
     @contextmanager
-    def transaction(self) -> Iterator[SqlTransaction]:
+    def transaction(self) -> Iterator[Transaction]:
+        """Opens the one transaction that can be open; a second thread waits."""
         with self.database.writing() as session:
-            transaction = SqlTransaction(session, self.memory)
+            transaction = Transaction(session, self.memory)
             yield transaction
             transaction.save_marks()
             transaction.counters.save()
 
     def close(self) -> None:
+        """Releases everything, the lock included."""
         self.database.close()
 
     def vacuum(self) -> None:
+        """Returns unused space to the system."""
         self.database.vacuum()
 
     def backup(self, path: Path) -> None:
+        """Writes a consistent copy while the broker works. Raises OutputError if it cannot."""
         self.database.backup(path)

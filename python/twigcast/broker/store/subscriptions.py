@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from twigcast.broker.errors import Conflict, NotFound
 from twigcast.broker.model import (
+    PULL,
     DeliverySettings,
     ErrorRecord,
     NewQuery,
@@ -22,7 +23,7 @@ from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
-    "content_filter, state, reason, created, replay_next, replay_end"
+    "content_filter, delivery_options, state, reason, created, replay_next, replay_end"
 )
 _STATES: Final = {state.value: state for state in SubscriptionState}
 _PULL: Final = DeliverySettings()
@@ -36,6 +37,7 @@ def _delivery_columns(delivery: DeliverySettings) -> list[object]:
         delivery.expires,
         delivery.topic,
         delivery.content_filter,
+        json.dumps(dict(delivery.options)) if delivery.options else None,
     ]
 
 
@@ -44,16 +46,16 @@ _PULL_COLUMNS: Final = _delivery_columns(_PULL)
 _LIKE_SPECIAL: Final = re.compile(r"[%_!]")
 
 PAGE: Final = 10_000
-"""Rows read at once when all are read, so that memory is bounded and no reader holds up the others."""
+"""Number of rows read at once when all are read, so that memory is bounded and no reader blocks the others."""
 
 AMONG_MAX: Final = 1_000
-"""Names or numbers in one question."""
+"""Number of names or ids in one query."""
 
 ERRORS_KEPT: Final = 50
-"""Error records for each subscription."""
+"""Number of error records for each subscription."""
 
 REMOVED_AT_ONCE: Final = 10_000
-"""Deliveries that go together with their subscription; the rest goes when retention next runs."""
+"""Number of deliveries removed together with their subscription; retention removes the rest."""
 
 
 @lru_cache(maxsize=1_000)
@@ -62,8 +64,13 @@ def _namespaces(text: str | None) -> Mapping[str, str]:
 
 
 def _subscription(row: Row) -> StoredSubscription:
-    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:14]
-    settings = _PULL if delivery == _PULL_COLUMNS else DeliverySettings(*delivery)
+    id_, tenant_id, key, query, queue_id, subscriber, namespaces, dialect, *delivery = row[:15]
+    settings = _PULL
+    if delivery != _PULL_COLUMNS:
+        kind, url, secret, expires, topic, content_filter, options = delivery
+        settings = DeliverySettings(
+            kind, url, secret, expires, topic, content_filter, json.loads(options) if options else {}
+        )
     return StoredSubscription(
         id_,
         tenant_id,
@@ -74,13 +81,13 @@ def _subscription(row: Row) -> StoredSubscription:
         _namespaces(namespaces),
         dialect,
         settings,
-        _STATES[row[14]],
-        *row[15:],
+        _STATES[row[15]],
+        *row[16:],
     )
 
 
 def _in_state(state: SubscriptionState) -> str:
-    """The condition of being in a state; the few that are not active have an index."""
+    """Returns the condition of being in a state; the few subscriptions that are not active have an index."""
     return "state = ?" if state is SubscriptionState.ACTIVE else "state = ? AND state <> 'active'"
 
 
@@ -89,13 +96,15 @@ def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
 
 
 class SubscriptionReads(Reads):
-    """Reading subscriptions."""
+    """Reading methods for subscriptions."""
 
     def subscription(self, tenant_id: int, key: str) -> StoredSubscription | None:
+        """Returns a subscription by its key."""
         row = self.first(f"SELECT {_COLUMNS} FROM subscriptions WHERE tenant_id = ? AND key = ?", (tenant_id, key))
         return None if row is None else _subscription(row)
 
     def subscriptions_by_key(self, tenant_id: int, keys: Sequence[str]) -> dict[str, StoredSubscription]:
+        """Returns the existing subscriptions among ``keys``, by key."""
         results: dict[str, StoredSubscription] = {}
         for some in chunks(keys, AMONG_MAX):
 
@@ -119,6 +128,11 @@ class SubscriptionReads(Reads):
         containing: str | None = None,
         state: SubscriptionState | None = None,
     ) -> list[StoredSubscription]:
+        """Returns subscriptions of a tenant in order of their keys, or backwards from ``before_key``.
+
+        They can be restricted to one subscriber, one state, or those with a text in key or query. ``containing``
+        ignores the case of ASCII letters and reads all subscriptions in between.
+        """
         conditions: list[tuple[str, tuple[object, ...]]] = [("tenant_id = ?", (tenant_id,))]
         if after_key is not None:
             conditions.append(("key > ?", (after_key,)))
@@ -141,6 +155,10 @@ class SubscriptionReads(Reads):
         return [_subscription(row) for row in rows]
 
     def all_subscriptions(self, *, pushed_only: bool = False) -> Iterator[StoredSubscription]:
+        """Yields all subscriptions of all tenants; a million takes a few seconds.
+
+        With ``pushed_only``, only those whose deliveries are sent through a channel.
+        """
         condition = " AND kind <> 'pull'" if pushed_only else ""
         last = 0
         while rows := self.rows(
@@ -151,11 +169,13 @@ class SubscriptionReads(Reads):
             last = rows[-1][0]
 
     def subscription_count(self, tenant_id: int, state: SubscriptionState | None = None) -> int:
+        """Returns how many subscriptions a tenant has, optionally only those in one state."""
         condition, params = ("", ()) if state is None else (f" AND {_in_state(state)}", (state.value,))
         sql = f"SELECT COUNT(*) FROM subscriptions WHERE tenant_id = ?{condition}"
         return int(self.one(sql, (tenant_id, *params))[0])
 
     def keys_of_message(self, tenant_id: int, seq: int, limit: int) -> list[str]:
+        """Returns the first keys, in order, of the subscriptions that have or had a delivery of a message."""
         if seq > INTEGER_MAX:
             return []
         rows = self.rows(
@@ -166,6 +186,7 @@ class SubscriptionReads(Reads):
         return [key for (key,) in rows]
 
     def errors(self, subscription_id: int, limit: int) -> list[ErrorRecord]:
+        """Returns the latest errors of a subscription, newest first."""
         rows = self.rows(
             "SELECT subscription_id, at, reason, seq, count FROM errors WHERE subscription_id = ? "
             "ORDER BY id DESC LIMIT ?",
@@ -175,9 +196,15 @@ class SubscriptionReads(Reads):
 
 
 class SubscriptionWrites(Writes):
-    """Changing subscriptions."""
+    """Changing methods for subscriptions."""
 
     def add_subscriptions(self, new: Sequence[NewSubscription], *, at: float) -> list[StoredSubscription | Exception]:
+        """Stores subscriptions and the queues they need.
+
+        The result holds a :class:`~twigcast.broker.errors.Conflict` for each subscription whose key is taken, whose
+        subscriber cannot be shared, or that asks for replay in a queue that is not new. Replay ends before
+        :meth:`next_seq`.
+        """
         adding = _Adding(self, at)
         results: list[StoredSubscription | Exception] = []
         for some in chunks(new, 10_000):
@@ -193,6 +220,7 @@ class SubscriptionWrites(Writes):
         dialect: str,
         delivery: DeliverySettings,
     ) -> StoredSubscription:
+        """Gives a subscription another query and delivery; its queue and pending deliveries stay."""
         old = self._subscription(subscription_id)
         if delivery.kind != old.delivery.kind:
             if self._shared(old):
@@ -200,7 +228,7 @@ class SubscriptionWrites(Writes):
             self.session.execute("UPDATE lanes SET kind = ? WHERE id = ?", (delivery.kind, old.queue_id))
         self.session.execute(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ?, kind = ?, url = ?, secret = ?, "
-            "expires = ?, topic = ?, content_filter = ? WHERE id = ?",
+            "expires = ?, topic = ?, content_filter = ?, delivery_options = ? WHERE id = ?",
             (
                 query,
                 _namespaces_text(namespaces),
@@ -212,6 +240,7 @@ class SubscriptionWrites(Writes):
         return self._subscription(subscription_id)
 
     def replace_queries(self, new: Sequence[NewQuery]) -> list[StoredSubscription]:
+        """Gives subscriptions, none twice, other queries; returns those that exist, in any order."""
         self.session.many(
             "UPDATE subscriptions SET query = ?, namespaces = ?, dialect = ? WHERE id = ?",
             [(n.query, _namespaces_text(n.namespaces), n.dialect, n.subscription.id) for n in new],
@@ -239,18 +268,18 @@ class SubscriptionWrites(Writes):
         )
 
     def set_subscription_state(self, subscription_id: int, state: SubscriptionState, reason: str | None) -> None:
+        """Sets the state of a subscription, with the reason of a suspension."""
         self._change(
             "UPDATE subscriptions SET state = ?, reason = ? WHERE id = ?", state.value, reason, subscription_id
         )
 
-    def set_lease(self, subscription_id: int, expires: float | None) -> None:
-        self._change("UPDATE subscriptions SET expires = ? WHERE id = ?", expires, subscription_id)
-
     def replay_next(self, subscription_id: int) -> int | None:
+        """Returns the next message that replay matches; ``None`` without replay or without such a subscription."""
         row = self.first("SELECT replay_next FROM subscriptions WHERE id = ?", (subscription_id,))
         return None if row is None else row[0]
 
     def set_replay(self, subscription_id: int, replay_next: int | None) -> None:
+        """Records the progress of replay; ``None`` if it has ended."""
         self.save_marks()
         self._change("UPDATE subscriptions SET replay_next = ? WHERE id = ?", replay_next, subscription_id)
         self.session.execute(
@@ -263,6 +292,7 @@ class SubscriptionWrites(Writes):
             raise NotFound("there is no such subscription any more")
 
     def delete_subscription(self, subscription_id: int) -> None:
+        """Deletes a subscription with its errors, dead letters and deliveries, and a queue with its last."""
         subscription = self._subscription(subscription_id)
         for table in ("errors", "dead_letters", "pauses"):
             self.session.execute(f"DELETE FROM {table} WHERE subscription_id = ?", (subscription_id,))
@@ -289,7 +319,7 @@ class SubscriptionWrites(Writes):
         )
 
     def remove_leftovers(self, limit: int) -> None:
-        """Remove up to ``limit`` deliveries that deleted subscriptions have left behind."""
+        """Removes up to ``limit`` deliveries of deleted subscriptions."""
         for subscription_id, queue_id in self.session.rows("SELECT subscription_id, lane_id FROM leftovers"):
             if limit <= 0:
                 return
@@ -299,6 +329,7 @@ class SubscriptionWrites(Writes):
             limit -= removed
 
     def add_errors(self, records: Iterable[ErrorRecord]) -> None:
+        """Stores errors of single subscriptions; of each a bounded number of the latest is kept."""
         rows = [(r.subscription_id, self.counters.take("error"), r.at, r.reason, r.seq, r.count) for r in records]
         if not rows:
             return
@@ -317,16 +348,16 @@ class SubscriptionWrites(Writes):
 
 
 class _Queue(NamedTuple):
-    """What decides whether a subscription may join a queue."""
+    """The properties of a queue that decide whether a subscription may join it."""
 
     id: int
     kind: str
     is_of_xquery: bool
-    """Whether a query in XQuery has it for itself."""
+    """Whether the queue belongs to a query in XQuery alone."""
 
 
 class _Adding:
-    """Adds subscriptions in bulk: looks up what is there, decides, inserts."""
+    """An addition of subscriptions in bulk: reads what exists, decides, inserts."""
 
     def __init__(self, writes: SubscriptionWrites, at: float) -> None:
         self._session = writes.session
@@ -364,9 +395,9 @@ class _Adding:
         return results
 
     def _queues(self, names: set[tuple[int, str]]) -> dict[tuple[int, str], _Queue]:
-        """Queues by tenant and subscriber, those that are there."""
+        """Returns the existing queues by tenant and subscriber."""
         results = self._present("lanes", "subscriber", "id, kind, replay_next", names)
-        # A query in XQuery always has a message to look at next: other queues need not be searched for one.
+        # A query in XQuery always has a next message: other queues need not be searched for one.
         own: set[int] = set()
         for some in chunks([row[0] for row in results.values() if row[2] is not None], AMONG_MAX):
             rows = self._session.rows(
@@ -379,7 +410,7 @@ class _Adding:
     def _present(
         self, table: str, column: str, columns: str, names: set[tuple[int, str]]
     ) -> dict[tuple[int, str], Row]:
-        """Rows by tenant and name."""
+        """Returns rows by tenant and name."""
         by_tenant: dict[int, list[str]] = {}
         for tenant_id, name in names:
             by_tenant.setdefault(tenant_id, []).append(name)
@@ -413,7 +444,7 @@ class _Adding:
 
 
 def _replay_next(requested: NewSubscription, last_seq: int) -> int | None:
-    """The first message that a new subscription looks at by itself; one in XQuery does so with all."""
+    """Returns the first message that a new subscription matches by replay; one in XQuery replays all messages."""
     first = requested.replay_from or last_seq + 1
     if requested.dialect == "xquery":
         return min(first, last_seq + 1)
@@ -421,7 +452,7 @@ def _replay_next(requested: NewSubscription, last_seq: int) -> int | None:
 
 
 def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) -> Conflict | None:
-    """Why a subscription cannot be added, given its queue where that is there already."""
+    """Returns why a subscription cannot be added, given its queue if that exists."""
     name = requested.subscriber or requested.key
     if key_taken:
         return Conflict(f"there is a subscription {requested.key!r} already")
@@ -430,17 +461,17 @@ def _refusal(requested: NewSubscription, key_taken: bool, queue: _Queue | None) 
     if requested.dialect == "xquery":
         return Conflict(f"a query in XQuery needs a subscriber of its own, and {name!r} is there already")
     if queue.is_of_xquery:
-        # Others would wait for it: as long as it is paused, for ever.
+        # The others would wait for this query, and for ever while it is paused.
         return Conflict(f"subscriber {name!r} is that of a query in XQuery, which needs one of its own")
     if requested.replay_from is not None:
         return Conflict(f"replay needs a subscriber of its own, and {name!r} is there already")
-    if queue.kind != "pull" or requested.delivery.kind != "pull":
+    if queue.kind != PULL or requested.delivery.is_pushed:
         return Conflict(f"subscriber {name!r} is there already, and only pull deliveries can share one")
     return None
 
 
 def _row(s: StoredSubscription) -> tuple[object, ...]:
-    """A subscription as it is stored, in the order of ``_COLUMNS``."""
+    """Returns a subscription as it is stored, in the order of ``_COLUMNS``."""
     return (
         s.id,
         s.tenant_id,

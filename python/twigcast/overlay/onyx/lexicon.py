@@ -1,4 +1,4 @@
-"""A lexicon: a dictionary that grows with the messages of a source, and how a neighbour learns of it."""
+"""A lexicon: a dictionary of names that grows with the messages of a source, and the message that sends it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Final, NamedTuple
 from twigcast._core import NameDictionary
 
 LEXICON_NAMES_MAX: Final = 4_096
-"""Names of one lexicon; later ones are spelled out in each message."""
-
+"""Names of one lexicon; further ones are spelled out in each message."""
 
 LEXICON_NAME_BYTES_MAX: Final = 256
 """Bytes of a name in a lexicon."""
 
 
 class LexiconUpdate(NamedTuple):
-    """To a neighbour, before the first message that needs it: names with numbers.
+    """A message to a neighbour with a new dictionary, before the first message that needs it.
 
     Attributes:
-        dictionary: The dictionary's id, a hash of its names.
-        base: Id of one that the neighbour has been taught on this link, whose names come first; `None`: there is none.
+        dictionary: The id of the dictionary, a hash of its names.
+        base: Id of a dictionary that was sent over this link before, whose names come first; `None`: there is none.
         names: The names that follow.
     """
 
@@ -31,35 +30,35 @@ class LexiconUpdate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lexicon:
-    """A dictionary with its names, and the one that it has grown from."""
+    """A dictionary with its names and its predecessor."""
 
     names: tuple[str, ...]
     base: int | None = None
-    """Id of the one that it has grown from."""
+    """Id of the predecessor."""
     base_size: int = 0
-    """How many of the names are that one's."""
+    """The number of names of the predecessor, which come first."""
     dictionary: NameDictionary = field(init=False)
     id: int = field(init=False)
-    """The dictionary's."""
+    """The id of the dictionary."""
     name: str = field(init=False)
     """The id in hexadecimal digits."""
 
     def __post_init__(self) -> None:
-        """Make the dictionary.
+        """Makes the dictionary.
 
         Raises:
-            ValueError: One of the names is none, or stands twice.
+            ValueError: A name is not valid, or occurs twice.
         """
         object.__setattr__(self, "dictionary", NameDictionary(self.names))
         object.__setattr__(self, "id", self.dictionary.id)
         object.__setattr__(self, "name", f"{self.dictionary.id:016x}")
 
     def grown(self, names: tuple[str, ...]) -> Lexicon:
-        """It with more names."""
+        """Returns its successor, with more names."""
         return Lexicon(self.names + names, self.id, len(self.names))
 
     def update(self, has_base: bool) -> LexiconUpdate:
-        """What a neighbour is to be taught, who knows the one that it has grown from, or not."""
+        """Returns the message for a neighbour that has the predecessor, or not."""
         if has_base:
             return LexiconUpdate(self.id, self.base, self.names[self.base_size :])
         return LexiconUpdate(self.id, None, self.names)

@@ -1,6 +1,6 @@
-"""What the parts of ONYX have in common: names of things, and the messages between brokers.
+"""The messages between brokers, and the values in them.
 
-Links keep order. A link that breaks and comes back is a new one: both sides begin again with :class:`Hello`.
+Links preserve order. A link that ends and is made again is a new one, which both sides begin with :class:`Hello`.
 """
 
 from __future__ import annotations
@@ -12,28 +12,27 @@ from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
 if TYPE_CHECKING:
     from twigcast.overlay.onyx.lexicon import Lexicon
 
-#: The root of a message, and the broker that stored it first.
+#: The root of a message: the broker that stored it first.
 Root: TypeAlias = Address
 
-#: Version of what brokers say to each other: major and minor; the major ones must be equal. The major one grows where
-#: a frame of a kind that was there before gets other fields, since frames do not tell which fields they have, and where
-#: element streams get another form. New kinds, which older brokers pass over, make the minor one grow.
+#: Version of the protocol: major and minor; the major ones must be equal. The major one grows if an existing frame gets
+#: other fields, since frames do not name their fields, or if element streams change. The minor one grows with new
+#: kinds, which older brokers skip.
 PROTOCOL = (3, 0)
 
-#: Disjuncts in one message to a neighbour about what is wanted, or not any more. More are told in several: a broker
-#: that takes one in does nothing else meanwhile.
+#: Most disjuncts in one `RoutingDelta`; more are sent in several, since processing one delays all else.
 DISJUNCTS_PER_DELTA_MAX = 1 << 16
 
-#: In place of a set of roots: all of them.
+#: Stands for the set of all roots.
 EVERYWHERE = "*"
 
 
 class LinearPath(NamedTuple):
-    """An absolute linear path with its predicates (Diao 2005, section 7.3.1), in one canonical form.
+    """An absolute linear path with its predicates (Diao 2005, section 7.3.1), in canonical form.
 
     Attributes:
         text: Canonical text; equal paths have equal texts.
-        namespaces: (prefix, URI), in the order of their first use in the text; prefixes are canonical too.
+        namespaces: Pairs of canonical prefix and URI, in the order of their first use in the text.
     """
 
     text: str
@@ -41,37 +40,37 @@ class LinearPath(NamedTuple):
 
 
 class Disjunct(NamedTuple):
-    """One conjunction of a routing query. Without paths it is always true.
+    """A conjunction of a routing query. Without paths it is always true.
 
     Attributes:
-        scope: Whose messages it is about (a tenant); empty where there is but one.
-        paths: The conjunction; compared as a set.
+        scope: The tenant of the messages; empty if there is only one.
+        paths: The paths that are all required.
     """
 
     scope: str
     paths: frozenset[LinearPath]
 
 
-#: A routing query: the `or` of its disjuncts. Empty: nothing is wanted.
+#: A routing query: the `or` of its disjuncts. An empty one wants nothing.
 RoutingQuery: TypeAlias = frozenset[Disjunct]
 
 
 class OverlayMessage(NamedTuple):
-    """An XML message on its way.
+    """An XML message between brokers.
 
     Attributes:
         root: The broker that stored it first.
-        number: Its number there.
-        scope: The tenant it belongs to.
+        number: Its sequence number there.
+        scope: Its tenant.
         source: Name of its source.
-        message_id: The identifier its publisher gave it, or the root did.
-        content_type: With its charset, if any.
-        body: The bytes, in the form that `form` names.
-        form: Name of the wire format; `text` unless negotiated otherwise.
-        path: The brokers it has passed, the root first; to see loops, and to tell its way.
+        message_id: Identifier from its publisher or its root.
+        content_type: Content type with the charset, if any.
+        body: The bytes in the form `form`.
+        form: Name of the wire form; `text` unless another one is agreed on.
+        path: The brokers that it has passed, the root first. Shows loops and the route.
         published: Time of acceptance at the root, in seconds.
-        reduced: The part of the message that the body is (see `projection_text`); empty: the whole.
-        lexicon: The dictionary that the body was written with, where it was; learnt on the link, and no part of it.
+        reduced: The part to which the body is reduced (see `projection_text`); empty: the body is whole.
+        lexicon: The dictionary with which the body was written, if any. It is known on the link, and not sent with it.
     """
 
     root: Root
@@ -88,7 +87,7 @@ class OverlayMessage(NamedTuple):
     lexicon: Lexicon | None = None
 
     def passed_on(self, broker: Address) -> OverlayMessage:
-        """It, having passed one broker more. Each message comes here, and `_replace` takes four times as long."""
+        """Returns the message with one broker more in its path. `_replace` would take four times as long for each."""
         root, number, scope, source, message_id, content_type, body, form, path, published, reduced, lexicon = self
         path = (*path, broker)
         return _new(
@@ -102,10 +101,10 @@ _new = tuple.__new__
 
 @carries(Traffic.DATA)
 class Span(NamedTuple):
-    """Down the tree of `root`: all there is to know of its numbers above `after` up to `upto`, for the receiver.
+    """A range of numbers of `root`, above `after` up to `upto`, sent down its tree. No other message of it is wanted.
 
     Attributes:
-        message: The message with the number `upto`; `None`: silence.
+        message: The message with the number `upto`; `None`: the receiver wants none of the range.
     """
 
     root: Root
@@ -114,20 +113,20 @@ class Span(NamedTuple):
     message: OverlayMessage | None
 
     def size_bytes(self) -> int:
-        """The body, and the fields around it."""
+        """Returns the estimated bytes on a wire."""
         message = self.message
         return HEADER_BYTES + 24 + (0 if message is None else len(message.body) + len(message.reduced) + 64)
 
 
 @carries(Traffic.CONTROL)
 class Hello(NamedTuple):
-    """First on a new link, from both sides.
+    """The first message on a new link, from both sides.
 
     Attributes:
-        identity: Number of the sender, for good.
-        incarnation: Number of its start; two brokers with one identity are told apart by it.
-        version: Of the protocol; (major, minor), the major ones must be equal.
-        forms: Wire formats that the sender can read, the dearest first.
+        identity: Number of the sender, which never changes.
+        incarnation: Number of its start; distinguishes two brokers with the same identity.
+        version: Major and minor version of the protocol; the major ones must be equal.
+        forms: Wire forms that the sender can read, the best first.
     """
 
     identity: Address
@@ -136,19 +135,19 @@ class Hello(NamedTuple):
     forms: tuple[str, ...]
 
     def size_bytes(self) -> int:
-        """Numbers and names."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 20 + sum(len(form) + 1 for form in self.forms)
 
 
 @carries(Traffic.CONTROL)
 class LinkState(NamedTuple):
-    """Flooded: the links of one broker and what they cost; the newest counts.
+    """The links of one broker with their costs. It is flooded, and the newest one counts.
 
     Attributes:
-        origin: Whose links.
-        incarnation, version: Later states have the greater pair.
-        links: Neighbour and cost (round trip in milliseconds, rounded up, at least 1).
-        where: How others reach it (host and port); empty in the simulator.
+        origin: The broker.
+        incarnation, version: Later states have a greater pair.
+        links: Pairs of neighbour and cost (round trip in milliseconds, rounded up, at least 1).
+        where: How others reach the broker (host and port); empty in the simulator.
     """
 
     origin: Address
@@ -158,18 +157,18 @@ class LinkState(NamedTuple):
     where: str = ""
 
     def size_bytes(self) -> int:
-        """Numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 20 + 12 * len(self.links) + len(self.where)
 
 
 @carries(Traffic.INDEXING)
 class RoutingDelta(NamedTuple):
-    """To a neighbour: changes of what the sender wants from it.
+    """Changes of what the sender wants from a neighbour.
 
     Attributes:
-        version: Counts from 0 on a link, 0 being the whole table; a number left out means to begin again.
-        query: Disjuncts and, for each, the roots for whose messages it holds (all: `EVERYWHERE`).
-        unwanted: Disjuncts no longer wanted for any root.
+        version: Counts from 0 on each link; version 0 holds all interests.
+        interests: Disjuncts with the roots for whose messages they hold (all: `EVERYWHERE`).
+        unwanted: Disjuncts that are no longer wanted for any root.
     """
 
     version: int
@@ -177,7 +176,7 @@ class RoutingDelta(NamedTuple):
     unwanted: tuple[Disjunct, ...]
 
     def size_bytes(self) -> int:
-        """Texts of the paths and the roots' numbers."""
+        """Returns the estimated bytes on a wire."""
         size = HEADER_BYTES + 4
         for disjunct, roots in self.interests:
             size += sum(len(path.text) + 2 for path in disjunct.paths) + 8 * (
@@ -188,73 +187,57 @@ class RoutingDelta(NamedTuple):
 
 @carries(Traffic.INDEXING)
 class SetProjection(NamedTuple):
-    """To a neighbour: what the sender takes of the messages that it wants from it; all of it, in place of the last one.
+    """The parts of messages that the sender uses, in place of the previous ones.
 
     Attributes:
         parts: By scope, the text of a part (see `projection_text`); empty: the whole.
-        rest: Whether of all other scopes the whole may be wanted; otherwise nothing is.
+        rest: Whether the whole may be used of all other scopes; otherwise nothing is.
     """
 
     parts: tuple[tuple[str, str], ...]
     rest: bool = False
 
     def size_bytes(self) -> int:
-        """Texts."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 1 + sum(len(scope) + len(text) + 4 for scope, text in self.parts)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=17)
 class Attach(NamedTuple):
-    """To the parent towards `root`: my routing query is with you; say when the root has heard of it.
+    """A request to the parent towards `root` to confirm the interests that were sent before.
 
     Attributes:
-        number: Grows with each that the sender sends for this root.
-        hops: Links that it has come over with those that it was sent for: where brokers do not yet agree on the tree,
-            it could go round for ever.
+        number: Grows with each request of the sender for this root.
+        hops: Links of the request and of those for which it was sent. Bounds it while brokers disagree on the tree.
     """
 
     root: Root
     number: int
     hops: int = 1
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 17
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=8)
 class Detach(NamedTuple):
-    """To the parent towards `root`, until now: send me no more of it."""
+    """A request to a former parent towards `root` to send no more of its messages."""
 
     root: Root
 
-    def size_bytes(self) -> int:
-        """A number."""
-        return HEADER_BYTES + 8
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=24)
 class Attached(NamedTuple):
-    """Answer to `Attach`: spans that begin at `position` or later count.
-
-    Sent again, with a later position, where the parent has not passed on anything for a while.
-    """
+    """The answer to `Attach`: spans that begin at `position` or later count."""
 
     root: Root
     number: int
     position: int
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 24
-
 
 @carries(Traffic.CONTROL)
 class Recover(NamedTuple):
-    """Up the tree to `root`: the messages above `after` up to `upto` that `query` asks for.
+    """A question to `root`, passed up its tree, for the messages above `after` up to `upto` that `query` wants.
 
     Attributes:
-        route: The brokers passed, the asker first: the answer goes back along it.
+        route: The brokers passed, the asker first. The answer goes back along it.
     """
 
     root: Root
@@ -264,19 +247,18 @@ class Recover(NamedTuple):
     route: tuple[Address, ...]
 
     def size_bytes(self) -> int:
-        """Texts and numbers."""
+        """Returns the estimated bytes on a wire."""
         paths = sum(len(path.text) + 2 for disjunct in self.query for path in disjunct.paths)
         return HEADER_BYTES + 24 + paths + 8 * len(self.route)
 
 
 @carries(Traffic.DATA)
 class Recovered(NamedTuple):
-    """Answer to `Recover`: one span, passed back along `route` (the rest of it, the asker last).
+    """A span of the answer to `Recover`, passed back along the rest of `route`, the asker last.
 
     Attributes:
-        lost: The root no longer has these messages; nothing is known of them any more.
-        pauses: The answer ends here for now: the asker is to ask on, so that no more is under way at a time than all
-            links take.
+        lost: Whether the root no longer has these messages.
+        pauses: Whether the answer pauses here until the asker asks for the rest, so that links are not overloaded.
     """
 
     span: Span
@@ -285,41 +267,37 @@ class Recovered(NamedTuple):
     pauses: bool = False
 
     def size_bytes(self) -> int:
-        """The span and the way."""
+        """Returns the estimated bytes on a wire."""
         return self.span.size_bytes() + 8 * len(self.route)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=20)
 class StoredReport(NamedTuple):
-    """To the parent towards `root`, now and then: what is stored at and below the sender; the root may forget.
+    """A report to the parent towards `root` on what is stored at and below the sender, so that the root may forget it.
 
     Attributes:
-        horizon: The lowest.
-        brokers: Of how many it is the lowest. Where that is not all there are, somebody cannot be reached just now.
+        horizon: The lowest horizon.
+        brokers: Number of brokers with a horizon. If these are not all, some broker is unreachable.
     """
 
     root: Root
     horizon: int
     brokers: int = 1
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 20
-
 
 @carries(Traffic.CONTROL)
 class SourceEntry(NamedTuple):
-    """Flooded: an entry of the catalogue; the newest version of a source counts.
+    """An entry of the catalogue of sources. It is flooded, and the newest version counts.
 
     Attributes:
-        name: Of the source.
+        name: Name of the source.
         version: Grows with each change of this source.
         root: The broker at which it publishes.
-        schema: Its DTD; empty: none is known.
-        rate: Messages a second that it expects to publish.
-        size: Bytes of a message that it expects.
-        is_gone: It publishes no more.
-        owner: SHA-256, in hexadecimal, of the key that its publishers show; empty: none is asked for.
+        schema: Its DTD; empty: none.
+        rate: Expected messages per second.
+        size: Expected bytes of a message.
+        is_gone: Whether the source is removed.
+        owner: SHA-256, in hexadecimal, of the key of its publishers; empty: no key is required.
     """
 
     name: str
@@ -332,19 +310,19 @@ class SourceEntry(NamedTuple):
     owner: str = ""
 
     def size_bytes(self) -> int:
-        """Texts and numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 33 + len(self.name) + len(self.schema) + len(self.owner)
 
 
 @carries(Traffic.CONTROL)
 class ServiceMessage(NamedTuple):
-    """To one broker, passed on towards it as messages of its tree would come from it. May be lost on the way.
+    """A message between the services of two brokers, passed up the tree of the target. It may be lost on the way.
 
     Attributes:
-        origin: Who has sent it first.
-        target: Whom it is for.
+        origin: The sender.
+        target: The receiver.
         hops: Links that it has passed.
-        content: What the services of the two brokers say to each other.
+        content: The bytes of the service.
     """
 
     origin: Address
@@ -353,5 +331,5 @@ class ServiceMessage(NamedTuple):
     content: bytes
 
     def size_bytes(self) -> int:
-        """The content and three numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 20 + len(self.content)

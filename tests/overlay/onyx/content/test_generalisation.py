@@ -13,8 +13,8 @@ from tests.overlay.onyx.content.networks import Network, draw_query, mapped, ran
 from tests.overlay.onyx.content.test_routing_queries import satisfied
 from tests.overlay.onyx.content.test_routing_tables import change, check_messages, state
 from tests.strategies import Generator
-from twigcast.overlay.onyx.content.generalise import Selectivity, absorb, boxes, common_conjuncts, generalise
-from twigcast.overlay.onyx.content.routing_query import everything, routing_query
+from twigcast.overlay.onyx.content.generalise import Selectivity, absorb, boxes, generalise
+from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.content.routing_table import BroadcastTrees, RoutingTable
 from twigcast.overlay.onyx.content.widening import wider
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, RoutingDelta, RoutingQuery
@@ -110,9 +110,6 @@ def test_the_common_conjuncts() -> None:
             ),
         )
     )
-    assert common_conjuncts(query) == routing_query('/feed/meta/area[. = "N"]')
-    assert common_conjuncts(query | routing_query("/x")) == everything()
-    assert common_conjuncts(frozenset()) == frozenset()
     assert set(generalise(query, 2).values()) == set(routing_query('/feed/meta/area[. = "N"]'))
 
 

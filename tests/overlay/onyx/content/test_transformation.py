@@ -10,6 +10,15 @@ import pytest
 from lxml import etree
 
 from twigcast import SubscriptionSet
+from twigcast.lab.overlays.onyx.restructuring import (
+    ProjectionRequest,
+    TransformationPlan,
+    TransformationStep,
+    common,
+    remainder,
+    renamed_children,
+    without_children,
+)
 from twigcast.overlay.onyx.content.projection import (
     ALWAYS,
     Projection,
@@ -20,16 +29,7 @@ from twigcast.overlay.onyx.content.projection import (
     query_of,
 )
 from twigcast.overlay.onyx.content.projection_text import read_part, write_part
-from twigcast.overlay.onyx.content.restructuring import (
-    ProjectionRequest,
-    Transformation,
-    TransformationPlan,
-    TransformationStep,
-    common,
-    remainder,
-    renamed_children,
-    without_children,
-)
+from twigcast.overlay.onyx.content.transformation import Transformation
 from twigcast.query import NameTest
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))

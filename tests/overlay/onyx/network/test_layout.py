@@ -72,8 +72,10 @@ def streams() -> dict[str, str]:
 def test_frames_and_streams_are_those_of_this_version() -> None:
     reported = json.loads(LAYOUT.read_text(encoding="ascii"))
     assert reported["version"] == list(messages.PROTOCOL), "another version: write the layout anew"
-    assert layout() == reported["frames"], "frames have changed: raise the major version of model.PROTOCOL"
-    assert streams() == reported["streams"], "element streams have changed: raise the major version of model.PROTOCOL"
+    assert layout() == reported["frames"], "frames have changed: raise the major version of messages.PROTOCOL"
+    assert streams() == reported["streams"], (
+        "element streams have changed: raise the major version of messages.PROTOCOL"
+    )
 
 
 def test_streams_are_read() -> None:

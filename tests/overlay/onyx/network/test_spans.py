@@ -53,7 +53,7 @@ def test_the_same_packets_are_written(frames: list[tuple[int, bytes]]) -> None:
     written = [oracle.frame(*frame) for frame in frames]
     data = oracle.packet(written)
     assert packet_of(written) == data
-    assert [(kind, data[start:end]) for kind, start, end in packet_frames(data)] == frames
+    assert [(one.kind, data[one.start : one.end]) for one in packet_frames(data)] == frames
 
 
 def outcome(read: Callable[[], Any]) -> Any:
@@ -92,7 +92,7 @@ def test_the_same_bytes_are_read_and_the_same_refused(fields: bytes, chance: ran
 @given(st.binary(max_size=60), st.booleans())
 def test_the_same_packets_are_read_and_the_same_refused(content: bytes, is_summed: bool) -> None:
     data = oracle.packet([content]) if is_summed else content
-    result = outcome(lambda: [(kind, data[start:end]) for kind, start, end in packet_frames(data)])
+    result = outcome(lambda: [(one.kind, data[one.start : one.end]) for one in packet_frames(data)])
     assert result == outcome(lambda: oracle.read_frames(data))
 
 
@@ -121,5 +121,5 @@ def test_a_large_body_goes_through() -> None:
     span = Span(1, 0, 1, OverlayMessage(1, 1, "s", "f", "1", "", body))
     data = packet_of([SPANS.frame(SPAN_KIND, span)])
     assert data == oracle.packet([oracle.frame(SPAN_KIND, oracle.span(span))])
-    ((kind, start, end),) = packet_frames(data)
-    assert (kind, SPANS.read(data, start, end)[0]) == (SPAN_KIND, span)
+    (frame,) = packet_frames(data)
+    assert (frame.kind, SPANS.read(data, frame.start, frame.end)[0]) == (SPAN_KIND, span)

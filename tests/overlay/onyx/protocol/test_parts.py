@@ -34,14 +34,14 @@ def test_knowledge_is_a_set_of_numbers() -> None:
             after = rng.randrange(30)
             upto = after + rng.randrange(6)
             new = set(range(after + 1, upto + 1)) - existing
-            unknown = {n for piece in knowledge.unknown(after, upto) for n in range(piece.after + 1, piece.upto + 1)}
+            unknown = {n for piece in knowledge.missing(after, upto) for n in range(piece.after + 1, piece.upto + 1)}
             assert unknown == new, f"seed {seed}"
             changed = knowledge.add(after, upto)
             assert changed or not new, f"seed {seed}"
             existing |= new
             first = next(number for number in range(100) if number not in existing) - 1
             assert knowledge.horizon == first, f"seed {seed}"
-            assert all(knowledge.knows(number) == (number in existing) for number in range(40)), f"seed {seed}"
+            assert all(knowledge.contains(number) == (number in existing) for number in range(40)), f"seed {seed}"
             end = knowledge.end
             assert end is not None
             missing = {n for gap in knowledge.gaps() for n in range(gap.after + 1, gap.upto + 1)}
@@ -63,10 +63,10 @@ def topologies(links: dict[tuple[Address, Address], int], *, shared: bool) -> di
         for (one, other), cost in links.items():
             if node in (one, other):
                 topology.set_link(other if node == one else one, cost)
-        topology.say()
+        topology.renew_own()
     for topology in results.values():
         for other_one in results.values():
-            topology.take(other_one.own)
+            topology.apply(other_one.own)
     return results
 
 
@@ -102,12 +102,12 @@ def test_parents_lead_to_the_root_on_a_shortest_way() -> None:
 def test_a_link_counts_where_both_ends_name_it() -> None:
     topology = Topology(1, 1)
     topology.set_link(2, 5)
-    topology.say()
-    assert topology.take(LinkState(2, 1, 1, ())) is LinkStateVerdict.NEW
+    topology.renew_own()
+    assert topology.apply(LinkState(2, 1, 1, ())) is LinkStateVerdict.NEW
     assert topology.parents() == {}
-    assert topology.take(LinkState(2, 1, 2, ((1, 9),))) is LinkStateVerdict.NEW
+    assert topology.apply(LinkState(2, 1, 2, ((1, 9),))) is LinkStateVerdict.NEW
     assert topology.edges() == {(1, 2): 9}
-    assert topology.take(LinkState(2, 1, 1, ())) is LinkStateVerdict.OLD
+    assert topology.apply(LinkState(2, 1, 1, ())) is LinkStateVerdict.OLD
 
 
 class Talker:
@@ -203,11 +203,11 @@ def test_the_catalogue_reaches_everybody_and_the_newest_counts() -> None:
     network = OnyxNetwork({(0, 1): 5, (1, 2): 5}, seed=SEED)
     network.start_all()
     network.run(3)
-    network.give(0, network.broker(0).describe, SourceEntry("feed", 1, 0, "<!ELEMENT a ANY>"))
+    network.command(0, network.broker(0).describe, SourceEntry("feed", 1, 0, "<!ELEMENT a ANY>"))
     network.run(1)
     network.crash(2)
-    network.give(1, network.broker(1).describe, SourceEntry("feed", 3, 0, is_gone=True))
-    network.give(0, network.broker(0).describe, SourceEntry("feed", 2, 0))
+    network.command(1, network.broker(1).describe, SourceEntry("feed", 3, 0, is_gone=True))
+    network.command(0, network.broker(0).describe, SourceEntry("feed", 2, 0))
     network.start(2)
     network.run(5)
     assert [network.broker(address).catalogue["feed"].version for address in range(3)] == [3, 3, 3]

@@ -129,8 +129,8 @@ def test_what_goes_as_it_is_goes_first_and_nothing_is_reduced_for_links_that_do_
     network.run(5.0)
     done: list[str] = []
     root = network.broker(0)
-    assert root.reductions is not None
-    reduce = root.reductions.reduced
+    assert root.projections is not None
+    reduce = root.projections.reduced
 
     def noted(message: OverlayMessage, taken: Projection) -> OverlayMessage | None:
         done.append("reduce")
@@ -139,7 +139,7 @@ def test_what_goes_as_it_is_goes_first_and_nothing_is_reduced_for_links_that_do_
     def sent(node: OnyxNode, to: int, message: object) -> None:
         done.append(f"send {to}")
 
-    monkeypatch.setattr(root.reductions, "reduced", noted)
+    monkeypatch.setattr(root.projections, "reduced", noted)
     monkeypatch.setattr(OnyxNode, "send", sent)
     for number, body in enumerate((b"<b><n area='1'/><urgent/></b>", b"<b><n area='3'/></b>", b"<b><urgent/></b>"), 1):
         done.clear()

@@ -11,11 +11,19 @@ import pytest
 from twigcast import SubscriptionSet
 from twigcast.answers import Deliveries
 from twigcast.overlay.onyx.content.projection import QueryText
-from twigcast.overlay.onyx.content.restructuring import Transformation
 from twigcast.overlay.onyx.content.routing_query import routing_query
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
+from twigcast.overlay.onyx.content.transformation import Transformation
 from twigcast.overlay.onyx.messages import EVERYWHERE, RoutingDelta
-from twigcast.overlay.onyx.protocol.scheduling import Execution, Forward, Local, Operator, Plan, Priority, process
+from twigcast.overlay.onyx.protocol.scheduling import (
+    Execution,
+    LinkOutput,
+    LocalOutput,
+    Plan,
+    PlanOperator,
+    Priority,
+    process,
+)
 
 SEED = int(os.environ.get("TWIGCAST_SEED", "20261128"))
 ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "300"))
@@ -26,13 +34,13 @@ def _succeeding(succeeds: bool) -> Callable[[Sequence[object]], object]:
 
 
 def random_plan(rng: random.Random) -> Plan:
-    operators: list[Operator] = []
+    operators: list[PlanOperator] = []
     for name in range(rng.randint(1, 30)):
         inputs = tuple(sorted(rng.sample(range(name), min(name, rng.choice((0, 1, 1, 2, 3))))))
         ends = rng.random()
         succeeds = rng.random() < 0.5
         operators.append(
-            Operator(
+            PlanOperator(
                 name,
                 inputs,
                 _succeeding(succeeds),
@@ -86,12 +94,12 @@ def test_a_transformation_runs_as_soon_as_its_link_is_selected() -> None:
     """Two routes: that of link 1 succeeds, that of 2 fails; users' work stands behind both and the transformation."""
     plan = Plan(
         [
-            Operator("local", (), lambda _inputs: True, serves=True),
-            Operator("project 1", (), lambda _inputs: True, transforms=frozenset({1})),
-            Operator("project 2", (), lambda _inputs: True, transforms=frozenset({2})),
-            Operator("shared", (), lambda _inputs: True, transforms=frozenset({2}), serves=True),
-            Operator("route 1", (), lambda _inputs: True, routes=frozenset({1})),
-            Operator("route 2", (), lambda _inputs: False, routes=frozenset({2})),
+            PlanOperator("local", (), lambda _inputs: True, serves=True),
+            PlanOperator("project 1", (), lambda _inputs: True, transforms=frozenset({1})),
+            PlanOperator("project 2", (), lambda _inputs: True, transforms=frozenset({2})),
+            PlanOperator("shared", (), lambda _inputs: True, transforms=frozenset({2}), serves=True),
+            PlanOperator("route 1", (), lambda _inputs: True, routes=frozenset({1})),
+            PlanOperator("route 2", (), lambda _inputs: False, routes=frozenset({2})),
         ]
     )
     assert plan.execute().run().order == ["route 1", "route 2", "project 1", "local", "shared"]
@@ -100,9 +108,9 @@ def test_a_transformation_runs_as_soon_as_its_link_is_selected() -> None:
 def test_what_feeds_routing_is_urgent_whatever_else_it_feeds() -> None:
     plan = Plan(
         [
-            Operator("path", (), lambda _inputs: True),
-            Operator("join", ("path",), lambda inputs: inputs == [True], routes=frozenset({1})),
-            Operator("user", ("path",), lambda _inputs: True, serves=True),
+            PlanOperator("path", (), lambda _inputs: True),
+            PlanOperator("join", ("path",), lambda inputs: inputs == [True], routes=frozenset({1})),
+            PlanOperator("user", ("path",), lambda _inputs: True, serves=True),
         ]
     )
     assert [plan.priority(name) for name in plan.operators] == [Priority.HIGH, Priority.HIGH, Priority.LOW]
@@ -111,8 +119,8 @@ def test_what_feeds_routing_is_urgent_whatever_else_it_feeds() -> None:
 
 
 def test_a_plan_in_the_wrong_order_is_refused() -> None:
-    with pytest.raises(ValueError, match="comes before an input"):
-        Plan([Operator("b", ("a",), lambda _inputs: True), Operator("a", (), lambda _inputs: True)])
+    with pytest.raises(ValueError, match="comes before one of its inputs"):
+        Plan([PlanOperator("b", ("a",), lambda _inputs: True), PlanOperator("a", (), lambda _inputs: True)])
 
 
 def test_the_rule_over_the_engine() -> None:
@@ -141,12 +149,12 @@ def test_the_rule_over_the_engine() -> None:
         {2: projection, 3: projection},
         deliver,
     )
-    assert next(stages) == Forward(1, message)
-    assert next(stages) == Forward(4, message)
+    assert next(stages) == LinkOutput(1, message)
+    assert next(stages) == LinkOutput(4, message)
     assert done == []
-    assert next(stages) == Forward(2, b"<b><n x='1'/></b>")
+    assert next(stages) == LinkOutput(2, b"<b><n x='1'/></b>")
     assert done == ["transformed"]
     (last,) = stages
-    assert isinstance(last, Local)
+    assert isinstance(last, LocalOutput)
     assert [delivery.key for delivery in last.deliveries] == ["user"]
     assert done == ["transformed", "users"]

@@ -13,21 +13,28 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tests.strategies import NAMESPACES, Generator, messages
-from twigcast._core import ConjunctionIndex, Engine, NameDictionary
-from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
+from twigcast._core import ConjunctionIndex, Engine
+from twigcast.errors import MessageLimitExceeded, RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.wire import FORMS, BodyCodec, Dictionaries, Structure, WireForm, choose, names_of
-from twigcast.overlay.onyx.wire.errors import UnknownDictionary, WireError
-from twigcast.schema import read_dtd
+from twigcast.overlay.onyx.messages import OverlayMessage
+from twigcast.overlay.onyx.wire import FORMS, Compression, Structure, WireForm, choose
+from twigcast.overlay.onyx.wire.bodies import Bodies
+from twigcast.overlay.onyx.wire.compression import compress
+from twigcast.overlay.onyx.wire.errors import WireError
 
-NAMES = ("a", "b", "p:a", "x", "xml:lang", "xmlns:p")
 STREAMS = [form for form in FORMS.values() if form.structure is not Structure.TEXT]
 
 
-def coder(limits: Limits | None = None) -> tuple[BodyCodec, NameDictionary]:
-    dictionaries = Dictionaries()
-    return BodyCodec(dictionaries, limits), dictionaries.learn(NAMES)
+def message_of(body: bytes, form: str = "text") -> OverlayMessage:
+    return OverlayMessage(1, 1, "", "feed", "m", "application/xml", body, form)
+
+
+def converted(bodies: Bodies, text: bytes, form: WireForm) -> OverlayMessage:
+    """A message in another form, and in no other than that."""
+    result = bodies.in_form(message_of(text), form)
+    assert result.form == str(form)
+    return result
 
 
 def canonical(text: bytes) -> str:
@@ -36,10 +43,10 @@ def canonical(text: bytes) -> str:
 
 @given(messages())
 def test_a_message_comes_back_in_every_form(message: str) -> None:
-    coding, dictionary = coder()
+    bodies = Bodies()
     text = message.encode()
     for form in FORMS.values():
-        back = coding.read(coding.write(text, form, dictionary), form)
+        back = bodies.text(converted(bodies, text, form))
         if form.structure is Structure.TEXT:
             assert back == text
         else:
@@ -48,7 +55,7 @@ def test_a_message_comes_back_in_every_form(message: str) -> None:
 
 @given(messages(), st.randoms(use_true_random=False))
 def test_the_engine_answers_alike(message: str, source: random.Random) -> None:
-    coding, dictionary = coder()
+    bodies = Bodies()
     engine, table = Engine(), ConjunctionIndex()
     generator = Generator(source)
     for number in range(8):
@@ -58,94 +65,78 @@ def test_the_engine_answers_alike(message: str, source: random.Random) -> None:
     requested = [(label, label) for label in range(5)]
     text = message.encode()
     for form in STREAMS:
-        opened = coding.open(coding.write(text, form, dictionary), form)
-        streamed, answer = engine.match_stream(opened.body, opened.dictionary), engine.answer(text)
-        assert (streamed.keys(), streamed.undecided) == (answer.keys(), answer.undecided)
-        assert opened.route(table, requested) == table.route(text, requested)
+        opened = bodies.opened(converted(bodies, text, form))
+        assert opened.is_stream
+        streamed, read = engine.match_stream(opened.body, opened.dictionary), engine.answer(text)
+        assert (streamed.keys(), streamed.undecided) == (read.keys(), read.undecided)
+        assert table.route_stream(opened.body, opened.dictionary, requested) == table.route(text, requested)
 
 
 @given(messages(), st.randoms(use_true_random=False))
 def test_a_damaged_stream_is_refused_or_another_message(message: str, source: random.Random) -> None:
-    coding, dictionary = coder()
+    bodies = Bodies()
     for form in STREAMS:
-        body = bytearray(coding.write(message.encode(), form, dictionary))
+        whole = converted(bodies, message.encode(), form)
+        body = bytearray(whole.body)
         for _ in range(source.randint(1, 3)):
             body[source.randrange(len(body))] ^= 1 << source.randrange(8)
         del body[len(body) - source.choice((0, 0, 1, 2, len(body) // 2)) :]
         try:
-            back = coding.read(bytes(body), form)
-        except (WireError, UnknownDictionary, RejectedMessage):
+            back = bodies.text(whole._replace(body=bytes(body)))
+        except RejectedMessage:
             continue
         # libxml2 wants more of a namespace's name than Namespaces in XML do.
         expat.ParserCreate(namespace_separator="\f").Parse(back, True)
 
 
 def test_other_encodings_and_doctypes_travel_as_what_they_mean() -> None:
-    coding, dictionary = coder()
+    bodies = Bodies()
     text = '<?xml version="1.0" encoding="iso-8859-1"?><!DOCTYPE a [<!ENTITY e "<b>x</b>">]><a>\xe9&e;</a>'
     for form in STREAMS:
-        back = coding.read(coding.write(text.encode("latin-1"), form, dictionary), form)
+        back = bodies.text(converted(bodies, text.encode("latin-1"), form))
         assert back == "<a>\xe9<b>x</b></a>".encode()
 
 
 def test_what_is_no_message_has_no_stream() -> None:
-    coding, _ = coder()
-    with pytest.raises(MalformedMessage, match="end tag"):
-        coding.write(b"<a><b></a>", WireForm.named("stream"))
+    bodies = Bodies()
+    message = message_of(b"<a><b></a>")
+    assert bodies.in_form(message, WireForm.named("stream")) == message
+    assert bodies.counts == {"damaged": 1}
 
 
 def test_a_bomb_stays_within_the_limit() -> None:
     limits = Limits(message_bytes_max=100_000)
-    coding, _ = coder(limits)
+    bodies = Bodies(limits)
     for form, body in (
         ("text+zlib", zlib.compress(b"x" * 10_000_000)),
         ("stream+zlib", zlib.compress(b"x" * 10_000_000)),
-        ("text+zstd", BodyCodec().write(b"x" * 10_000_000, WireForm.named("text+zstd"))),
+        ("text+zstd", compress(b"x" * 10_000_000, Compression.ZSTD)),
     ):
         with pytest.raises(WireError, match="more than 100000 bytes"):
-            coding.open(body, WireForm.named(form))
+            bodies.opened(message_of(body, form))
     name = "n" * 1000
-    stream = BodyCodec().write(f"<a>{f'<{name}/>' * 1000}</a>".encode(), WireForm.named("stream"))
-    assert len(stream) < 10_000
+    stream = converted(Bodies(), f"<a>{f'<{name}/>' * 1000}</a>".encode(), WireForm.named("stream"))
+    assert len(stream.body) < 10_000
     with pytest.raises(MessageLimitExceeded, match="message_bytes_max"):
-        coding.read(stream, WireForm.named("stream"))
+        bodies.text(stream)
 
 
 @pytest.mark.parametrize("form", ["text+zlib", "text+zstd"])
 def test_cut_off_or_followed_by_bytes(form: str) -> None:
-    coding, _ = coder()
-    body = coding.write(b"<a>some text</a>", WireForm.named(form))
+    bodies = Bodies()
+    body = converted(bodies, b"<a>some text</a>", WireForm.named(form)).body
     with pytest.raises(WireError, match="cut off"):
-        coding.read(body[:-1], WireForm.named(form))
+        bodies.opened(message_of(body[:-1], form))
     with pytest.raises(WireError, match="3 bytes follow"):
-        coding.read(body + b"abc", WireForm.named(form))
+        bodies.opened(message_of(body + b"abc", form))
     with pytest.raises(WireError):
-        coding.read(b"<a/>", WireForm.named(form))
-
-
-def test_an_unknown_dictionary_is_named() -> None:
-    coding, _ = coder()
-    other = NameDictionary(["a", "z"])
-    body = BodyCodec(Dictionaries([other])).write(b"<a/>", WireForm.named("dictionary"), other)
-    with pytest.raises(UnknownDictionary, match=f"{other.id:016x}"):
-        coding.read(body, WireForm.named("dictionary"))
-
-
-def test_dictionaries_come_from_schemas() -> None:
-    schema = read_dtd(b"<!ELEMENT a (b*)><!ELEMENT b EMPTY><!ATTLIST b c CDATA #IMPLIED>")
-    names = names_of(schema)
-    assert names == ("a", "b", "c", "xmlns")
-    dictionaries = Dictionaries()
-    assert dictionaries.learn(names) is dictionaries.learn(names)
-    assert len(dictionaries) == 1
-    with pytest.raises(ValueError, match="no name"):
-        dictionaries.learn(["a", "<"])
+        bodies.opened(message_of(b"<a/>", form))
 
 
 def test_names_by_number_are_shorter() -> None:
-    coding, dictionary = coder()
+    bodies = Bodies()
     text = b"<a>" + b'<b x="1">text</b>' * 50 + b"</a>"
-    sizes = {name: len(coding.write(text, form, dictionary)) for name, form in FORMS.items()}
+    sizes = {name: len(converted(bodies, text, form).body) for name, form in FORMS.items()}
     assert sizes["dictionary"] < sizes["stream"] < sizes["text"]
     assert all(
         sizes[f"{structure}+{packed}"] < sizes[structure]
@@ -154,12 +145,12 @@ def test_names_by_number_are_shorter() -> None:
 
 
 def test_compression_can_change_on_the_way() -> None:
-    coding, dictionary = coder()
+    bodies = Bodies()
     text = b"<a>" + b"<b>x</b>" * 20 + b"</a>"
     for structure in Structure:
-        bodies = {form: coding.write(text, form, dictionary) for form in FORMS.values() if form.structure is structure}
-        for (form, body), other in product(bodies.items(), bodies):
-            assert coding.repack(body, form, other.compression) == bodies[other]
+        messages_ = [converted(bodies, text, form) for form in FORMS.values() if form.structure is structure]
+        for message, other in product(messages_, messages_):
+            assert bodies.in_form(message, WireForm.named(other.form)).body == other.body
 
 
 def test_links_carry_what_both_sides_know() -> None:

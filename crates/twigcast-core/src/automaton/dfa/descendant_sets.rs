@@ -1,39 +1,40 @@
-//! Sets of descendant-children. Once active, they stay active below, so all states reached from one state have the same
-//! ones: most of what is active at an element. They are kept apart, as sets that grow by what each level of a message
-//! adds, and what an element name leads to from the ones that one level added is computed once for all states below.
+//! Sets of NFA states with a self-loop (`//`).
+//!
+//! Once such a state is active, it stays active below, so all DFA states reached from one DFA state have the same ones:
+//! most of what is active at an element. They are kept apart, as sets that grow by what each level of a message adds. What
+//! a name leads to from the members that one level added is computed once for all DFA states below.
 
 use hashbrown::HashTable;
 use rustc_hash::FxHashMap;
 
-use super::list_pool::{ListPool, ListRange};
-use super::{LazyEdgeFilter, StatePart, StatePartBuilder, mixed};
-use crate::automaton::nfa::{Nfa, StateId};
+use super::list_pool::ListRange;
+use super::state_part::{LazyEdgeFilter, StateLists, StatePart, StatePartBuilder, hash_of};
+use crate::automaton::nfa::Nfa;
+use crate::ids::{DescendantSetId, StateId};
 use crate::vocabulary::Name;
 
-/// Number of a set.
-pub(super) type DescendantSetId = u32;
-/// The set of none.
-pub(super) const NONE: DescendantSetId = 0;
+/// The empty set.
+pub(super) const NONE: DescendantSetId = DescendantSetId::from_u32(0);
 
 #[derive(Debug)]
 struct DescendantSet {
     /// All members, ascending.
-    members: ListRange,
-    /// The set that it grew from when it was first met.
+    members: ListRange<StateId>,
+    /// The set that this one grew from when it was first needed.
     before: DescendantSetId,
-    /// The members that came, as far as labelled edges leave them.
-    labelled: ListRange,
-    /// Where the `*` edges of those that came lead.
+    /// The added members that edges with a name test leave.
+    labelled: ListRange<StateId>,
+    /// Where the `*` edges of the added members lead.
     stars: StatePart,
     hash: u64,
 }
 
-/// See the module's documentation. Lists are kept by the caller.
+/// All descendant sets of a DFA. The caller keeps the lists.
 #[derive(Debug, Default)]
 pub(super) struct DescendantSets {
-    /// The first is [`NONE`], of which there is nothing to say; so it is not kept.
+    /// All sets but [`NONE`], in the order of their ids.
     sets: Vec<DescendantSet>,
-    ids_by_content: HashTable<DescendantSetId>,
+    ids_by_members: HashTable<DescendantSetId>,
     /// Where names lead from the members that a set added to the one before it.
     steps: FxHashMap<(DescendantSetId, Name), StatePart>,
     /// Scratch.
@@ -43,7 +44,7 @@ pub(super) struct DescendantSets {
 impl DescendantSets {
     pub(super) fn clear(&mut self) {
         self.sets.clear();
-        self.ids_by_content.clear();
+        self.ids_by_members.clear();
         self.steps.clear();
     }
 
@@ -52,42 +53,34 @@ impl DescendantSets {
             + self.steps.len() * (size_of::<((DescendantSetId, Name), StatePart)>() + 8)
     }
 
-    fn set(&self, id: DescendantSetId) -> &DescendantSet {
-        &self.sets[id as usize - 1]
-    }
-
-    fn members<'a>(&self, lists: &'a ListPool, id: DescendantSetId) -> &'a [StateId] {
-        if id == NONE { &[] } else { lists.get(self.set(id).members) }
-    }
-
-    /// The set with further members, which may be there already.
+    /// Returns a set with further members, which may be members already. Uses `more` and `part` as working memory.
     pub(super) fn grow(
         &mut self,
         nfa: &Nfa,
-        lists: &mut ListPool,
+        lists: &mut StateLists,
         before: DescendantSetId,
         more: &mut Vec<StateId>,
-        collected: &mut StatePartBuilder,
+        part: &mut StatePartBuilder,
     ) -> DescendantSetId {
         more.sort_unstable();
         more.dedup();
-        let had = self.members(lists, before);
-        remove_sorted(more, had);
+        let members = if before == NONE { &[] } else { lists.members.get(self.sets[before.index() - 1].members) };
+        remove_sorted(more, members);
         if more.is_empty() {
             return before;
         }
         self.grown.clear();
-        merge(had, more, &mut self.grown);
-        let hash = self.grown.iter().fold(0_u64, |sum, &member| sum.wrapping_add(mixed(member)));
+        merge(members, more, &mut self.grown);
+        let hash = hash_of(&self.grown);
         let is_same = |&id: &DescendantSetId| {
-            let set = &self.sets[id as usize - 1];
-            set.hash == hash && lists.get(set.members) == self.grown
+            let set = &self.sets[id.index() - 1];
+            set.hash == hash && lists.members.get(set.members) == self.grown
         };
-        if let Some(&existing) = self.ids_by_content.find(hash, is_same) {
+        if let Some(&existing) = self.ids_by_members.find(hash, is_same) {
             return existing;
         }
-        let members = lists.add(&self.grown);
-        collected.clear();
+        let members = lists.members.add(&self.grown);
+        part.clear();
         self.grown.clear();
         for &member in more.iter() {
             // No epsilon edge leaves a state that one leads to.
@@ -96,48 +89,53 @@ impl DescendantSets {
                 self.grown.push(member);
             }
             if let Some(star) = star {
-                collected.push(nfa, star);
+                part.push(nfa, star);
             }
         }
-        let set =
-            DescendantSet { members, before, labelled: lists.add(&self.grown), stars: collected.keep(lists), hash };
+        let set = DescendantSet {
+            members,
+            before,
+            labelled: lists.members.add(&self.grown),
+            stars: part.finish(lists),
+            hash,
+        };
         self.sets.push(set);
-        let id = self.sets.len() as DescendantSetId;
+        let id = DescendantSetId::new(self.sets.len());
         let sets = &self.sets;
-        self.ids_by_content.insert_unique(hash, id, |&id| sets[id as usize - 1].hash);
+        self.ids_by_members.insert_unique(hash, id, |&id| sets[id.index() - 1].hash);
         id
     }
 
-    /// Append where a name leads from all members of a set.
+    /// Appends where a name leads from all members of a set to `all`. Uses `part` as working memory.
     pub(super) fn step(
         &mut self,
         nfa: &Nfa,
-        lists: &mut ListPool,
+        lists: &mut StateLists,
         mut id: DescendantSetId,
         name: Name,
         filter: &mut LazyEdgeFilter,
-        (all, some): (&mut StatePartBuilder, &mut StatePartBuilder),
+        (all, part): (&mut StatePartBuilder, &mut StatePartBuilder),
     ) {
         let edges = nfa.edges_by_name(name);
         while id != NONE {
-            let set = &self.sets[id as usize - 1];
-            let segment = *self.steps.entry((id, name)).or_insert_with(|| {
-                some.clear();
-                some.append(lists, set.stars);
-                let labelled = lists.get(set.labelled);
-                let filter = filter.edges_requested(nfa, labelled.len());
+            let set = &self.sets[id.index() - 1];
+            let step = *self.steps.entry((id, name)).or_insert_with(|| {
+                part.clear();
+                part.append(lists, set.stars);
+                let labelled = lists.members.get(set.labelled);
+                let filter = filter.for_lookups(nfa, labelled.len());
                 for &member in labelled {
-                    nfa.follow_labelled(member, edges, filter, |target| some.push(nfa, target));
+                    nfa.follow_labelled(member, edges, filter, |target| part.push(nfa, target));
                 }
-                some.keep(lists)
+                part.finish(lists)
             });
-            all.append(lists, segment);
+            all.append(lists, step);
             id = set.before;
         }
     }
 }
 
-/// Take the members of `known`, which is sorted, out of `list`, which is sorted.
+/// Removes the members of `existing` from `list`. Both are sorted.
 fn remove_sorted(list: &mut Vec<StateId>, existing: &[StateId]) {
     let mut rest = existing;
     list.retain(|&member| {
@@ -147,7 +145,7 @@ fn remove_sorted(list: &mut Vec<StateId>, existing: &[StateId]) {
     });
 }
 
-/// Append all members of two sorted lists, sorted.
+/// Appends the members of two sorted lists without common members, sorted.
 fn merge(one: &[StateId], other: &[StateId], all: &mut Vec<StateId>) {
     let mut rest = one;
     for &member in other {

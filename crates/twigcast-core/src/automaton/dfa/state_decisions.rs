@@ -1,44 +1,59 @@
-//! What of a state the automaton alone does not decide.
+//! The decisions that a DFA state leaves to be made at its elements.
 
-use super::TriggerConditions;
 use crate::access::table::AccessTable;
-use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
+use crate::automaton::nfa::{AcceptItem, Nfa};
+use crate::ids::StateId;
 use crate::predicate::trigger_table::TriggerTable;
+use crate::predicate::waiters::IndexedTrigger;
 
-/// What remains to be decided at the elements of one state: the merged items of its NFA states, acceptances aside.
+/// Tells what triggers and twigs are looked up by, when the tables of a state are built.
+pub trait TriggerConditions {
+    /// Returns the value condition of a trigger and its waiter; `None` if it has no value condition.
+    fn keyed(&self, trigger: u32) -> Option<IndexedTrigger>;
+
+    /// Returns the rarest branch that a twig needs and its waiter; `None` if the twig is to be decided by itself.
+    fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
+
+    /// Adds accesses to the table of a state.
+    fn insert_access(&self, access: u32, table: &mut AccessTable);
+}
+
+/// The decisions to be made at the elements of one DFA state: the items of its NFA states, except acceptances.
 ///
-/// There are many, and they are looked at in no order: what most of them do not have is kept elsewhere.
+/// There are many of these, visited in no order. Parts that most states do not have are kept apart, so that they are
+/// small.
 #[derive(Debug)]
 pub struct StateDecisions {
-    /// Triggers with a key.
+    /// Triggers with a value condition.
     pub keyed: TriggerTable,
-    /// Never used twice: what memoised decisions are filed under.
+    /// Identifies the list of twigs in memoised decisions. Never used twice.
     pub twigs_version: u32,
     has_twigs: bool,
     asks_branches: bool,
-    /// What else there is.
+    /// All else that remains to be decided.
     pub unindexed: Option<Box<UnindexedDecisions>>,
 }
 
-/// What may remain besides triggers with a key.
+/// The decisions to be made besides those on triggers with a value condition.
 #[derive(Debug, Default)]
 pub struct UnindexedDecisions {
-    /// Twigs to decide at elements of this state one by one.
+    /// Twigs to be decided one by one.
     pub twigs: Vec<u32>,
-    /// Other twigs by the rarest branch that they ask for.
+    /// Other twigs, by the rarest branch that they need.
     pub branching: TriggerTable,
-    /// The twigs in `branching`.
+    /// The twigs in [`Self::branching`].
     branching_twigs: Vec<u32>,
-    /// Triggers without a key.
+    /// Triggers without a value condition.
     pub candidates: Vec<u32>,
-    /// What waits for values.
+    /// Queries that values lead to.
     pub accesses: AccessTable,
-    /// NFA states of the set for which the engine keeps a table of its own.
+    /// NFA states that have a trigger table of their own.
     pub attached: Vec<StateId>,
 }
 
 impl StateDecisions {
-    pub(super) fn of(nfa: &Nfa, keys: &impl TriggerConditions, members: &[StateId], twigs_version: u32) -> Self {
+    /// Collects what some NFA states leave to be decided.
+    pub(super) fn new(nfa: &Nfa, keys: &impl TriggerConditions, members: &[StateId], twigs_version: u32) -> Self {
         let attached = members.iter().copied().filter(|&member| nfa.has_attachment(member)).collect();
         let mut others = UnindexedDecisions { attached, ..UnindexedDecisions::default() };
         let (mut branching, mut keyed) = (Vec::new(), Vec::new());
@@ -73,13 +88,13 @@ impl StateDecisions {
         }
     }
 
-    /// Does any twig wait here?
+    /// Returns `true` if any twig waits here.
     #[inline]
     pub fn has_twigs(&self) -> bool {
         self.has_twigs
     }
 
-    /// Does any twig wait here for what holds below?
+    /// Returns `true` if any twig waits here for branches.
     #[inline]
     pub fn asks_branches(&self) -> bool {
         self.asks_branches
@@ -96,16 +111,14 @@ impl UnindexedDecisions {
         !self.candidates.is_empty() || !self.attached.is_empty() || !self.accesses.is_empty()
     }
 
-    /// All twigs that wait here.
+    /// Returns all twigs that wait here.
     pub fn all_twigs(&self) -> impl Iterator<Item = u32> + '_ {
         self.twigs.iter().chain(&self.branching_twigs).copied()
     }
 
     fn bytes(&self) -> usize {
-        let lists = [&self.twigs, &self.branching_twigs, &self.candidates, &self.attached];
-        lists.into_iter().map(|list| list.capacity() * size_of::<u32>()).sum::<usize>()
-            + self.branching.bytes()
-            + self.accesses.bytes()
-            + size_of::<Self>()
+        let lists = [&self.twigs, &self.branching_twigs, &self.candidates];
+        let entries = lists.into_iter().map(|list| list.capacity()).sum::<usize>() + self.attached.capacity();
+        entries * size_of::<u32>() + self.branching.bytes() + self.accesses.bytes() + size_of::<Self>()
     }
 }

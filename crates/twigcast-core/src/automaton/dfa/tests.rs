@@ -1,10 +1,12 @@
-//! The lazily built automaton is at each element where the NFA is.
+//! Tests that the lazy DFA is at each element where the NFA is.
 
 use super::super::nfa::AcceptItem;
 use super::*;
+use crate::access::table::AccessTable;
+use crate::ids::{LocalId, NamespaceId};
 use crate::plan::LinearStep;
+use crate::predicate::waiters::IndexedTrigger;
 use crate::query::ast::NameTest;
-use crate::vocabulary::{LocalId, NamespaceId};
 
 struct Random(u64);
 
@@ -52,7 +54,7 @@ fn sorted(mut list: Vec<u32>) -> Vec<u32> {
     list
 }
 
-/// What a state accepts and which triggers wait there, by the DFA.
+/// Returns the queries that a DFA state accepts and the triggers that wait there, sorted.
 fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
     let acceptance = dfa.acceptance(id);
     let candidates = acceptance
@@ -62,7 +64,7 @@ fn of_dfa(dfa: &LazyDfa, id: DfaId) -> (Vec<u32>, Vec<u32>) {
     (sorted(dfa.accepts(acceptance).to_vec()), sorted(candidates.unwrap_or_default()))
 }
 
-/// The same, by the NFA.
+/// Returns the same for a set of NFA states.
 fn of_nfa(nfa: &Nfa, active: &[StateId]) -> (Vec<u32>, Vec<u32>) {
     let items = || active.iter().flat_map(|&state| nfa.items(state));
     let accepts = items().filter_map(|item| if let AcceptItem::Accept(query) = item { Some(query) } else { None });
@@ -111,8 +113,8 @@ fn random_walks_meet_the_same_states() {
     }
 }
 
-/// Where elements of one name hold each other, states come back: as many as the paths are long, not as the message is
-/// deep.
+/// Where elements of one name are nested, the number of states depends on the length of the paths, not on the depth of
+/// the message.
 #[test]
 fn recursion_makes_few_states() {
     let mut random = Random(7);

@@ -1,98 +1,99 @@
-//! The transitions known so far: one look at one place in memory tells most of them.
+//! A table of transitions. One memory access finds most of them.
 
-use super::DfaId;
+use crate::ids::TableId;
 use crate::vocabulary::Name;
 
 #[derive(Clone, Copy, Debug)]
-struct Transition {
-    from: DfaId,
+struct Transition<Id, To> {
+    /// The state that the transition leaves; [`TableId::ABSENT`]: the entry is vacant.
+    from: Id,
     name: Name,
-    to: DfaId,
+    to: To,
 }
 
-/// In place of a state: no transition here.
-const VACANT: DfaId = DfaId::MAX;
-const SIZE_MIN: usize = 64;
+const CAPACITY_MIN: usize = 64;
 
-/// A hash table with open addressing, at most half full.
-#[derive(Debug, Default)]
-pub(crate) struct Transitions {
-    /// A power of two of them, or none.
-    slots: Vec<Transition>,
+/// A hash table of transitions with open addressing, at most half full.
+#[derive(Debug)]
+pub(crate) struct Transitions<Id, To> {
+    /// Either none, or a power of two of them.
+    entries: Vec<Transition<Id, To>>,
     count: usize,
 }
 
-impl Transitions {
-    /// Bytes that one more takes.
-    pub(crate) const BYTES: usize = 2 * size_of::<Transition>();
+impl<Id, To> Default for Transitions<Id, To> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), count: 0 }
+    }
+}
+
+impl<Id: TableId, To: Copy> Transitions<Id, To> {
+    /// Bytes that one more transition takes.
+    pub(crate) const BYTES: usize = 2 * size_of::<Transition<Id, To>>();
 
     #[inline]
-    pub(crate) fn get(&self, from: DfaId, name: Name) -> Option<DfaId> {
-        let mask = self.slots.len().wrapping_sub(1);
-        let mut slot = hash(from, name) & mask;
+    pub(crate) fn get(&self, from: Id, name: Name) -> Option<To> {
+        let mask = self.entries.len().wrapping_sub(1);
+        let mut index = hash(from, name) & mask;
         loop {
-            let existing = self.slots.get(slot)?;
-            if existing.from == from && existing.name == name {
-                return Some(existing.to);
+            let entry = self.entries.get(index)?;
+            if entry.from == from && entry.name == name {
+                return Some(entry.to);
             }
-            if existing.from == VACANT {
+            if entry.from == Id::ABSENT {
                 return None;
             }
-            slot = (slot + 1) & mask;
+            index = (index + 1) & mask;
         }
     }
 
-    /// Add one that is not there.
-    pub(crate) fn insert(&mut self, from: DfaId, name: Name, to: DfaId) {
-        if self.count * 2 >= self.slots.len() {
-            self.grow();
+    /// Adds a transition that is not there.
+    pub(crate) fn insert(&mut self, from: Id, name: Name, to: To) {
+        if self.count * 2 >= self.entries.len() {
+            let vacant = Transition { from: Id::ABSENT, name: Name::UNKNOWN, to };
+            let capacity = (self.entries.len() * 2).max(CAPACITY_MIN);
+            let before = std::mem::replace(&mut self.entries, vec![vacant; capacity]);
+            before.into_iter().filter(|entry| entry.from != Id::ABSENT).for_each(|entry| self.put(entry));
         }
         self.put(Transition { from, name, to });
         self.count += 1;
     }
 
-    /// Change where one leads that is there.
-    pub(crate) fn set(&mut self, from: DfaId, name: Name, to: DfaId) {
-        let mask = self.slots.len().wrapping_sub(1);
-        let mut slot = hash(from, name) & mask;
-        while let Some(existing) = self.slots.get_mut(slot).filter(|existing| existing.from != VACANT) {
-            if existing.from == from && existing.name == name {
-                existing.to = to;
+    /// Changes where a transition leads, if it is there.
+    pub(crate) fn set(&mut self, from: Id, name: Name, to: To) {
+        let mask = self.entries.len().wrapping_sub(1);
+        let mut index = hash(from, name) & mask;
+        while let Some(entry) = self.entries.get_mut(index).filter(|entry| entry.from != Id::ABSENT) {
+            if entry.from == from && entry.name == name {
+                entry.to = to;
                 return;
             }
-            slot = (slot + 1) & mask;
+            index = (index + 1) & mask;
         }
     }
 
-    /// All of them: where each is kept until another one comes, where it comes from, its name, and where it leads.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, DfaId, Name, DfaId)> {
-        let all = self.slots.iter().enumerate().filter(|(_, existing)| existing.from != VACANT);
-        all.map(|(slot, existing)| (slot, existing.from, existing.name, existing.to))
+    /// Returns all transitions: the index of each, which stays until one is added, its state, name and target.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Id, Name, To)> {
+        let all = self.entries.iter().enumerate().filter(|(_, entry)| entry.from != Id::ABSENT);
+        all.map(|(index, entry)| (index, entry.from, entry.name, entry.to))
     }
 
-    /// Change where one leads, by where it is kept.
-    pub(crate) fn set_at(&mut self, slot: usize, to: DfaId) {
-        self.slots[slot].to = to;
+    /// Changes where the transition at an index leads.
+    pub(crate) fn set_at(&mut self, index: usize, to: To) {
+        self.entries[index].to = to;
     }
 
-    fn put(&mut self, transition: Transition) {
-        let mask = self.slots.len() - 1;
-        let mut slot = hash(transition.from, transition.name) & mask;
-        while self.slots[slot].from != VACANT {
-            slot = (slot + 1) & mask;
+    fn put(&mut self, transition: Transition<Id, To>) {
+        let mask = self.entries.len() - 1;
+        let mut index = hash(transition.from, transition.name) & mask;
+        while self.entries[index].from != Id::ABSENT {
+            index = (index + 1) & mask;
         }
-        self.slots[slot] = transition;
-    }
-
-    fn grow(&mut self) {
-        let vacant = Transition { from: VACANT, name: Name::UNKNOWN, to: VACANT };
-        let size = (self.slots.len() * 2).max(SIZE_MIN);
-        let before = std::mem::replace(&mut self.slots, vec![vacant; size]);
-        before.into_iter().filter(|existing| existing.from != VACANT).for_each(|existing| self.put(existing));
+        self.entries[index] = transition;
     }
 
     pub(crate) fn clear(&mut self) {
-        self.slots.iter_mut().for_each(|slot| slot.from = VACANT);
+        self.entries.iter_mut().for_each(|entry| entry.from = Id::ABSENT);
         self.count = 0;
     }
 
@@ -102,36 +103,37 @@ impl Transitions {
 }
 
 #[inline]
-fn hash(from: DfaId, name: Name) -> usize {
+fn hash<Id: TableId>(from: Id, name: Name) -> usize {
     let name = u64::from(name.namespace.as_u32()) << 40 ^ u64::from(name.local.as_u32());
-    let mixed = (u64::from(from) << 20 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (u64::from(from.as_u32()) << 20 ^ name).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vocabulary::{LocalId, NamespaceId};
+    use crate::ids::{DfaId, LocalId, NamespaceId};
 
     #[test]
     fn every_transition_is_found_again() {
         let name =
             |number: u32| Name { namespace: NamespaceId::from_u32(number % 3), local: LocalId::from_u32(number) };
-        let mut table = Transitions::default();
-        assert_eq!(table.get(0, name(1)), None);
+        let id = DfaId::from_u32;
+        let mut table: Transitions<DfaId, u32> = Transitions::default();
+        assert_eq!(table.get(id(0), name(1)), None);
         for round in 0..2 {
             for from in 0..50 {
-                (0..40).for_each(|number| table.insert(from, name(number), from * 40 + number + round));
+                (0..40).for_each(|number| table.insert(id(from), name(number), from * 40 + number + round));
             }
-            assert_eq!((table.get(7, name(39)), table.get(7, name(40))), (Some(7 * 40 + 39 + round), None));
+            assert_eq!((table.get(id(7), name(39)), table.get(id(7), name(40))), (Some(7 * 40 + 39 + round), None));
             assert_eq!(table.len(), 2_000);
-            table.set(7, name(39), 5);
-            table.set(7, name(40), 6);
-            assert_eq!((table.get(7, name(39)), table.get(7, name(40))), (Some(5), None));
-            table.set(7, name(39), 7 * 40 + 39 + round);
-            assert!((0..50).all(|from| (0..40).all(|n| table.get(from, name(n)) == Some(from * 40 + n + round))));
+            table.set(id(7), name(39), 5);
+            table.set(id(7), name(40), 6);
+            assert_eq!((table.get(id(7), name(39)), table.get(id(7), name(40))), (Some(5), None));
+            table.set(id(7), name(39), 7 * 40 + 39 + round);
+            assert!((0..50).all(|from| (0..40).all(|n| table.get(id(from), name(n)) == Some(from * 40 + n + round))));
             table.clear();
-            assert_eq!((table.get(7, name(39)), table.len()), (None, 0));
+            assert_eq!((table.get(id(7), name(39)), table.len()), (None, 0));
         }
     }
 }

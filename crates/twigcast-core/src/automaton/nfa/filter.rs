@@ -1,20 +1,21 @@
-//! Which states an edge with a certain label may leave: most do not have it, and to learn so from the table of all edges
-//! is a look at a place in memory that is in no cache.
+//! A filter in front of the table of edges.
 
-use super::state::{EdgeLabelId, STAR};
-use super::{Nfa, StateId};
+use crate::ids::{EdgeLabelId, StateId};
 
-/// Bits for each edge; with that many, one state in eight without the edge passes.
+/// Bits for each edge. With 8, one state in eight that has no edge with the label passes.
 const BITS: usize = 8;
 
-/// Bits of a label: where they begin, and how many bits of a state's hash tell one apart.
+/// The bits of one label: the word where they begin, and how many bits of a hash choose one of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct LabelBits {
     first_word: u32,
     log2: u32,
 }
 
-/// A set of bits for each label, small enough to stay in the cache while many states are asked for one label.
+/// A Bloom filter of the states that edges with a label leave, with one hash function.
+///
+/// Most states have no edge with a given label. The table of all edges says so, too, but a lookup there usually misses the
+/// processor's cache. The bits of one label stay in the cache while many states are asked for it.
 #[derive(Debug)]
 pub(in crate::automaton) struct EdgeFilter {
     labels: Vec<LabelBits>,
@@ -22,10 +23,10 @@ pub(in crate::automaton) struct EdgeFilter {
 }
 
 impl EdgeFilter {
-    /// The filter of an automaton as it is now.
-    pub(in crate::automaton) fn of(nfa: &Nfa) -> Self {
-        let mut counts = vec![0_usize; nfa.labels.bound()];
-        labelled(nfa).for_each(|(_, label)| counts[label as usize] += 1);
+    /// Creates the filter of some edges: where each leaves, and its label, whose index is below `label_bound`.
+    pub(super) fn new(label_bound: usize, edges: impl Iterator<Item = (StateId, EdgeLabelId)> + Clone) -> Self {
+        let mut counts = vec![0_usize; label_bound];
+        edges.clone().for_each(|(_, label)| counts[label.index()] += 1);
         let mut word_count = 0;
         let layout = |count: usize| {
             let bits = (count * BITS).next_power_of_two().max(64);
@@ -35,14 +36,14 @@ impl EdgeFilter {
         };
         let mut filter = Self { labels: counts.into_iter().map(layout).collect(), words: Vec::new() };
         filter.words.resize(word_count, 0);
-        for (parent, label) in labelled(nfa) {
+        for (parent, label) in edges {
             let (word, bit) = filter.bit_position(parent, label);
             filter.words[word] |= 1 << bit;
         }
         filter
     }
 
-    /// False if no edge with this label leaves the state.
+    /// Returns `false` if no edge with this label leaves the state.
     #[inline]
     pub(super) fn may_leave(&self, state: StateId, label: EdgeLabelId) -> bool {
         let (word, bit) = self.bit_position(state, label);
@@ -51,18 +52,12 @@ impl EdgeFilter {
 
     #[inline]
     fn bit_position(&self, state: StateId, label: EdgeLabelId) -> (usize, u32) {
-        let LabelBits { first_word, log2 } = self.labels[label as usize];
-        let hash = u64::from(state).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - log2);
+        let LabelBits { first_word, log2 } = self.labels[label.index()];
+        let hash = u64::from(state.as_u32()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - log2);
         (first_word as usize + (hash as usize >> 6), hash as u32 & 63)
     }
 
     pub(in crate::automaton) fn bytes(&self) -> usize {
         self.labels.len() * size_of::<LabelBits>() + self.words.len() * size_of::<u64>()
     }
-}
-
-/// Where labelled edges leave, and their labels.
-fn labelled(nfa: &Nfa) -> impl Iterator<Item = (StateId, EdgeLabelId)> + '_ {
-    let edges = nfa.states.iter().map(|state| (state.parent, state.incoming));
-    edges.filter(|&(_, label)| label > STAR)
 }

@@ -1,12 +1,13 @@
-//! What the edges of the automaton are labelled with.
+//! The labels of the NFA's edges.
 
 use rustc_hash::FxHashMap;
 
-use super::state::{EdgeLabelId, NO_EDGE, STAR};
+use super::state::{NO_EDGE, STAR};
+use crate::ids::{EdgeLabelId, LocalId, NamespaceId};
 use crate::query::ast::NameTest;
-use crate::vocabulary::{LocalId, Name, NamespaceId};
+use crate::vocabulary::Name;
 
-/// An edge's label as two words: name, namespace or local name, told apart by a reserved value.
+/// The name test of an edge as two words: an expanded name, or [`ANY`] in place of the part that is not tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EdgeLabel {
     namespace: u32,
@@ -38,26 +39,28 @@ impl EdgeLabel {
     }
 }
 
-/// The labels in use, by number. Like the vocabulary that they are made of, they stay.
+/// The labels in use. Like the vocabulary that they are made of, they are never removed.
 #[derive(Clone, Debug)]
 pub(super) struct EdgeLabels {
+    /// The label of each id.
     labels: Vec<EdgeLabel>,
     ids: FxHashMap<EdgeLabel, EdgeLabelId>,
 }
 
 impl Default for EdgeLabels {
     fn default() -> Self {
-        // The reserved numbers stand for no label.
+        // The reserved ids stand for no label.
         let none = EdgeLabel { namespace: ANY, local: ANY };
-        Self { labels: vec![none; STAR as usize + 1], ids: FxHashMap::default() }
+        Self { labels: vec![none; STAR.index() + 1], ids: FxHashMap::default() }
     }
 }
 
 impl EdgeLabels {
+    /// Returns the id of a label, which is added if it is new.
     pub(super) fn intern(&mut self, label: EdgeLabel) -> EdgeLabelId {
         *self.ids.entry(label).or_insert_with(|| {
             self.labels.push(label);
-            self.labels.len() as EdgeLabelId - 1
+            EdgeLabelId::new(self.labels.len() - 1)
         })
     }
 
@@ -65,25 +68,25 @@ impl EdgeLabels {
         self.ids.get(&label).copied()
     }
 
-    /// One past the largest number of a label.
+    /// Returns one past the largest index of a label.
     pub(super) fn bound(&self) -> usize {
         self.labels.len()
     }
 
-    /// The test that a label stands for.
+    /// Returns the name test that a label stands for.
     pub(super) fn test(&self, label: EdgeLabelId) -> NameTest {
-        self.labels[label as usize].test()
+        self.labels[label.index()].test()
     }
 
-    /// The labels that the edges of a name may have.
+    /// Returns the labels that take a name.
     pub(super) fn edges_by_name(&self, name: Name) -> NameEdges {
-        let known_local = name.local != LocalId::UNKNOWN;
-        let known_namespace = name.namespace != NamespaceId::UNKNOWN;
-        let id = |existing: bool, label| if existing { self.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };
+        let has_local = name.local != LocalId::UNKNOWN;
+        let has_namespace = name.namespace != NamespaceId::UNKNOWN;
+        let id = |is_possible: bool, label| if is_possible { self.find(label).unwrap_or(NO_EDGE) } else { NO_EDGE };
         NameEdges {
-            name: id(known_local && known_namespace, EdgeLabel::name(name)),
-            namespace: id(known_namespace, EdgeLabel::namespace(name.namespace)),
-            local: id(known_local, EdgeLabel::local(name.local)),
+            name: id(has_local && has_namespace, EdgeLabel::name(name)),
+            namespace: id(has_namespace, EdgeLabel::namespace(name.namespace)),
+            local: id(has_local, EdgeLabel::local(name.local)),
         }
     }
 
@@ -93,7 +96,7 @@ impl EdgeLabels {
     }
 }
 
-/// The labels that the edges of a name may have; [`NO_EDGE`] where no state has any.
+/// The labels that take one name; [`NO_EDGE`] where no state has such an edge.
 #[derive(Clone, Copy)]
 pub(in crate::automaton) struct NameEdges {
     pub(super) name: EdgeLabelId,

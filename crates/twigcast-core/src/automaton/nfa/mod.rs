@@ -1,8 +1,7 @@
 //! YFilter's NFA (Diao 2005, section 4.3) as flat tables.
 //!
-//! Most states are there for one query: they have one edge into them and one acceptance. So an edge is no more than the
-//! number of the state that it leads to, which knows where it comes from, and a state's only acceptance stands in the
-//! state itself; it moves to the table of items when a second item comes.
+//! Most states belong to one query: one edge leads to them and they have one acceptance. So an edge is no more than the id
+//! of the state that it leads to, which knows where it comes from; and a sole acceptance is stored in the state itself.
 
 mod filter;
 mod items;
@@ -13,67 +12,68 @@ mod state;
 use hashbrown::HashTable;
 
 pub(super) use self::filter::EdgeFilter;
-use self::items::{AcceptEntry, NO_ITEM};
-pub use self::items::{sole_item, state_of_sole};
+use self::items::AcceptEntry;
 use self::labels::{EdgeLabel, EdgeLabels, NameEdges};
 use self::state::{
-    EPSILON, EdgeLabelId, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES,
-    HAS_STAR, IS_DESCENDANT, NO_EDGE, NfaState, STAR,
+    EPSILON, HAS_ATTACHMENT, HAS_DESCENDANT, HAS_LABELLED, HAS_LOCALS, HAS_NAMES, HAS_NAMESPACES, HAS_STAR,
+    IS_DESCENDANT, NO_EDGE, NfaState, STAR,
 };
+use crate::ids::{EdgeLabelId, StateId};
 use crate::plan::LinearStep;
 use crate::query::ast::NameTest;
 use crate::util::chunked::Chunked;
 use crate::vocabulary::Name;
 
-/// Number of an NFA state.
-pub type StateId = u32;
-/// "No state".
-pub const NO_STATE: StateId = u32::MAX;
+/// In place of a state: none.
+pub const NO_STATE: StateId = StateId::ABSENT;
 /// The state before the document's root element.
-pub const INITIAL: StateId = 0;
+pub const INITIAL: StateId = StateId::from_u32(0);
 
-/// What happens where a path accepts. The numbers are indexes into the engine's tables.
+/// The item of a state: what happens where a path accepts. The numbers are indexes into the engine's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcceptItem {
-    /// This query matches.
+    /// The query matches.
     Accept(u32),
-    /// This twig is to be decided on the structure below.
+    /// The twig is to be decided on the structure below.
     Twig(u32),
-    /// This trigger is to be tested.
+    /// The trigger is to be tested.
     Trigger(u32),
     /// These accesses lead to a query by its values.
     Access(u32),
 }
 
 fn edge_hash(parent: StateId, label: EdgeLabelId) -> u64 {
-    let mixed = (u64::from(parent) << 32 | u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let key = u64::from(parent.as_u32()) << 32 | u64::from(label.as_u32());
+    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 32
 }
 
 /// The shared NFA.
+///
+/// The states form a tree: each but the first is the target of exactly one edge. A state without uses (items, attachments
+/// and children) is removed, and its id used again.
 #[derive(Clone, Debug)]
 pub struct Nfa {
     states: Chunked<NfaState>,
     labels: EdgeLabels,
-    /// The states that edges lead to, by where the edge comes from and its label.
+    /// The states that edges lead to, by where the edge leaves and its label.
     edges: HashTable<StateId>,
     items: Chunked<AcceptEntry>,
     free_items: Vec<u32>,
     free_states: Vec<StateId>,
-    /// See [`Self::version`].
     version: u64,
-    /// Items added since something was last taken away, the oldest first; but for the first of them.
+    /// Items added since something was last removed, the oldest first; without the oldest if there are too many.
     added: Vec<(StateId, AcceptItem)>,
-    /// How many first ones are left out.
+    /// How many of the oldest are no longer in `added`.
     added_before: usize,
     /// Grows whenever `added` begins anew.
     epoch: u64,
 }
 
-/// Additions that are kept at most, for those who follow them.
+/// Additions that are kept, for those who follow them.
 const ADDED_MAX: usize = 1 << 13;
 
-/// How an automaton was at some time.
+/// The version of an NFA, with what is needed to find out what was added since.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NfaVersion {
     version: u64,
@@ -88,7 +88,7 @@ impl Default for Nfa {
 }
 
 impl Nfa {
-    /// The automaton of no path.
+    /// Creates the NFA of no path.
     pub fn new() -> Self {
         let mut states = Chunked::default();
         states.push(NfaState::new(NO_STATE, NO_EDGE, 0));
@@ -106,22 +106,23 @@ impl Nfa {
         }
     }
 
-    /// Grows with each change.
+    /// Returns a number that grows with each change.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// How it is now.
+    /// Returns the current version, for [`Self::added_since`].
     pub fn position(&self) -> NfaVersion {
         NfaVersion { version: self.version, epoch: self.epoch, added: self.added_before + self.added.len() }
     }
 
-    /// Has nothing changed since?
+    /// Returns `true` if nothing has changed since a version.
     pub fn is_at(&self, position: NfaVersion) -> bool {
         self.version == position.version
     }
 
-    /// The items that were added since, and the states that they wait at; `None` if there were other changes, or too many.
+    /// Returns the items that were added since a version, and their states; `None` if there were other changes, or too
+    /// many.
     pub fn added_since(&self, position: NfaVersion) -> Option<&[(StateId, AcceptItem)]> {
         if self.epoch != position.epoch {
             return None;
@@ -129,28 +130,28 @@ impl Nfa {
         self.added.get(position.added.checked_sub(self.added_before)?..)
     }
 
-    fn note_added(&mut self, state: StateId, item: AcceptItem) {
+    fn record_added(&mut self, state: StateId, item: AcceptItem) {
         if self.added.len() == ADDED_MAX {
-            // Who follows often has seen these.
+            // Those who follow often have seen the older half.
             self.added.drain(..ADDED_MAX / 2);
             self.added_before += ADDED_MAX / 2;
         }
         self.added.push((state, item));
     }
 
-    /// Nobody can follow the changes any further.
-    fn disturb(&mut self) {
+    /// Ends the record of additions: after a change of another kind, nobody can follow by additions alone.
+    fn forget_added(&mut self) {
         self.epoch += 1;
         self.added = Vec::new();
         self.added_before = 0;
     }
 
-    /// How many states there are.
+    /// Returns the number of states.
     pub fn state_count(&self) -> usize {
         self.states.len() - self.free_states.len()
     }
 
-    /// Bytes that the tables take.
+    /// Returns the size of the tables in bytes.
     pub fn bytes(&self) -> usize {
         self.states.bytes()
             + self.labels.bytes()
@@ -162,24 +163,24 @@ impl Nfa {
 
     fn new_state(&mut self, parent: StateId, incoming: EdgeLabelId, flags: u32) -> StateId {
         self.version += 1;
-        self.states[parent as usize].begin_use();
+        self.states[parent.index()].begin_use();
         let state = NfaState::new(parent, incoming, flags);
         match self.free_states.pop() {
             Some(id) => {
-                self.states[id as usize] = state;
+                self.states[id.index()] = state;
                 id
             }
             None => {
                 self.states.push(state);
-                self.states.len() as StateId - 1
+                StateId::new(self.states.len() - 1)
             }
         }
     }
 
-    /// One use of a state less; a state without any is taken out, and so may be those above it.
+    /// Ends one use of a state. A state without uses is removed, and so may be those above it.
     fn release(&mut self, mut id: StateId) {
         loop {
-            let state = &mut self.states[id as usize];
+            let state = &mut self.states[id.index()];
             if !state.end_use() || id == INITIAL {
                 return;
             }
@@ -188,61 +189,60 @@ impl Nfa {
                 edge.remove();
             }
             match incoming {
-                EPSILON => self.states[parent as usize].flags_and_uses &= !HAS_DESCENDANT,
-                STAR => self.states[parent as usize].flags_and_uses &= !HAS_STAR,
+                EPSILON => self.states[parent.index()].flags_and_uses &= !HAS_DESCENDANT,
+                STAR => self.states[parent.index()].flags_and_uses &= !HAS_STAR,
                 _ => {}
             }
             self.version += 1;
-            self.disturb();
-            self.states[id as usize] = NfaState::new(NO_STATE, NO_EDGE, 0);
+            self.forget_added();
+            self.states[id.index()] = NfaState::new(NO_STATE, NO_EDGE, 0);
             self.free_states.push(id);
             id = parent;
         }
     }
 
-    /// Note that the engine keeps something of its own for a state (which [`Self::has_attachment`] then tells), so that
-    /// the state stays. Each call is one use; [`Self::detach`] ends one.
+    /// Keeps a state for something that the engine stores elsewhere. Each call is one use, which [`Self::detach`] ends.
     pub fn attach(&mut self, state: StateId) {
-        let entry = &mut self.states[state as usize];
+        let entry = &mut self.states[state.index()];
         entry.begin_use();
         if !entry.has(HAS_ATTACHMENT) {
             entry.flags_and_uses |= HAS_ATTACHMENT;
             self.version += 1;
-            self.disturb();
+            self.forget_added();
         }
     }
 
-    /// End one use of a state by [`Self::attach`].
+    /// Ends one use of a state by [`Self::attach`].
     pub fn detach(&mut self, state: StateId) {
         self.release(state);
     }
 
-    /// Whether [`Self::attach`] was called for the state as it is now.
+    /// Returns `true` if [`Self::attach`] was called for the state since it was created.
     #[inline]
     pub fn has_attachment(&self, state: StateId) -> bool {
-        self.states[state as usize].has(HAS_ATTACHMENT)
+        self.states[state.index()].has(HAS_ATTACHMENT)
     }
 
-    /// The state where `path` accepts, growing the automaton as needed. The caller must give a state that is new a use,
-    /// by [`Self::insert_item`] or [`Self::attach`].
+    /// Returns the state where `path` accepts, adding states as needed. The caller must give a new state a use, by
+    /// [`Self::insert_item`] or [`Self::attach`].
     pub fn state_of(&mut self, path: &[LinearStep]) -> StateId {
         let mut state = INITIAL;
         for step in path {
             if step.descendant {
-                state = self.descendant_child(state);
+                state = self.edge_with(state, EPSILON, HAS_DESCENDANT, IS_DESCENDANT);
             }
             state = self.edge(state, step.test);
         }
         state
     }
 
-    /// The state where `path` accepts, if the automaton has it.
+    /// Returns the state where `path` accepts, if the NFA has it.
     pub fn find(&self, path: &[LinearStep]) -> Option<StateId> {
         path.iter().try_fold(INITIAL, |state, &step| self.after(state, step))
     }
 
-    /// [`Self::find`] of many paths: of all the first step, then of all the second. What one step waits for does not
-    /// depend on the other paths, so memory is asked for many places at a time.
+    /// Finds the states of many paths, as [`Self::find`] does: the first step of all, then the second of all. Lookups for
+    /// different paths do not depend on each other, so the processor waits for memory for many of them at the same time.
     pub fn find_many<'p>(
         &self,
         paths: impl Iterator<Item = &'p [LinearStep]> + Clone,
@@ -260,7 +260,7 @@ impl Nfa {
         }
     }
 
-    /// The state after one more step.
+    /// Returns the state after one more step.
     #[inline]
     fn after(&self, state: StateId, step: LinearStep) -> Option<StateId> {
         let state = if step.descendant { self.descendant(state)? } else { state };
@@ -270,39 +270,39 @@ impl Nfa {
             NameTest::Namespace(namespace) => EdgeLabel::namespace(namespace),
             NameTest::Local(local) => EdgeLabel::local(local),
         };
-        if !self.states[state as usize].has(HAS_LABELLED) {
+        if !self.states[state.index()].has(HAS_LABELLED) {
             return None;
         }
         self.target(state, self.labels.find(label)?)
     }
 
-    /// Where the `*` edge of a state leads.
+    /// Returns the target of a state's `*` edge.
     #[inline]
     fn star(&self, from: StateId) -> Option<StateId> {
-        if self.states[from as usize].has(HAS_STAR) { self.target(from, STAR) } else { None }
+        if self.states[from.index()].has(HAS_STAR) { self.target(from, STAR) } else { None }
     }
 
-    /// Where the epsilon edge of a state leads.
+    /// Returns the target of a state's epsilon edge.
     #[inline]
     fn descendant(&self, from: StateId) -> Option<StateId> {
-        if self.states[from as usize].has(HAS_DESCENDANT) { self.target(from, EPSILON) } else { None }
+        if self.states[from.index()].has(HAS_DESCENDANT) { self.target(from, EPSILON) } else { None }
     }
 
-    /// Where an edge leads.
+    /// Returns the target of an edge.
     #[inline]
     fn target(&self, from: StateId, label: EdgeLabelId) -> Option<StateId> {
-        let leads = |&target: &StateId| {
-            let state = &self.states[target as usize];
+        let is_target = |&target: &StateId| {
+            let state = &self.states[target.index()];
             state.parent == from && state.incoming == label
         };
-        self.edges.find(edge_hash(from, label), leads).copied()
+        self.edges.find(edge_hash(from, label), is_target).copied()
     }
 
-    /// The path that accepts at a state.
+    /// Returns the path that accepts at a state.
     pub fn path_of(&self, mut state: StateId) -> Vec<LinearStep> {
         let mut path: Vec<LinearStep> = Vec::new();
         while state != INITIAL && state != NO_STATE {
-            let entry = &self.states[state as usize];
+            let entry = &self.states[state.index()];
             match entry.incoming {
                 NO_EDGE => {}
                 EPSILON => {
@@ -311,18 +311,12 @@ impl Nfa {
                     }
                 }
                 STAR => path.push(LinearStep { descendant: false, test: NameTest::Any }),
-                label => {
-                    path.push(LinearStep { descendant: false, test: self.labels.test(label) });
-                }
+                label => path.push(LinearStep { descendant: false, test: self.labels.test(label) }),
             }
             state = entry.parent;
         }
         path.reverse();
         path
-    }
-
-    fn descendant_child(&mut self, state: StateId) -> StateId {
-        self.edge_with(state, EPSILON, HAS_DESCENDANT, IS_DESCENDANT)
     }
 
     fn edge(&mut self, state: StateId, test: NameTest) -> StateId {
@@ -336,10 +330,10 @@ impl Nfa {
         self.edge_with(state, label, flag, 0)
     }
 
-    /// Where the edge with a label leads, which is made if there is none. `flag`: what a state has that such an edge
-    /// leaves; `flags`: those of a state that it leads to.
+    /// Returns the target of a state's edge with a label, adding the edge if there is none. `flag` says of the state that
+    /// it has such an edge; `flags` are those of a new target.
     fn edge_with(&mut self, state: StateId, label: EdgeLabelId, flag: u32, flags: u32) -> StateId {
-        if self.states[state as usize].has(flag)
+        if self.states[state.index()].has(flag)
             && let Some(existing) = self.target(state, label)
         {
             return existing;
@@ -347,21 +341,21 @@ impl Nfa {
         let new = self.new_state(state, label, flags);
         let states = &self.states;
         self.edges.insert_unique(edge_hash(state, label), new, |&target| {
-            let target = &states[target as usize];
+            let target = &states[target.index()];
             edge_hash(target.parent, target.incoming)
         });
-        self.states[state as usize].flags_and_uses |= flag;
+        self.states[state.index()].flags_and_uses |= flag;
         new
     }
 
-    /// The active set after an element named `name`, given the active set of its parent (Diao 2005, section 4.3.3,
-    /// rules 1 to 4). `target` comes out sorted and without duplicates.
+    /// Finds the active set after the start tag of an element, from the active set of its parent (Diao 2005, section
+    /// 4.3.3, rules 1 to 4). `target` comes out sorted and without duplicates.
     pub fn step(&self, active: &[StateId], name: Name, target: &mut Vec<StateId>) {
         target.clear();
         let edges = self.labels.edges_by_name(name);
         for &id in active {
             self.follow(id, edges, target);
-            if self.states[id as usize].has(IS_DESCENDANT) {
+            if self.states[id.index()].has(IS_DESCENDANT) {
                 target.push(id);
             }
             if let Some(descendant) = self.descendant(id) {
@@ -373,19 +367,19 @@ impl Nfa {
         target.dedup();
     }
 
-    /// Rules 1 and 2: the edges of one state that a name takes.
+    /// Follows the edges of one state that a name takes (rules 1 and 2).
     #[inline]
     fn follow(&self, id: StateId, edges: NameEdges, target: &mut Vec<StateId>) {
         target.extend(self.star(id));
         self.follow_labelled(id, edges, None, |next| target.push(next));
     }
 
-    /// The labels that the edges of a name may have.
+    /// Returns the labels that take a name.
     pub(super) fn edges_by_name(&self, name: Name) -> NameEdges {
         self.labels.edges_by_name(name)
     }
 
-    /// Where the labelled edges of a state lead that a name takes.
+    /// Passes on the targets of a state's edges with a name test that takes a name. A filter only saves time.
     #[inline]
     pub(super) fn follow_labelled(
         &self,
@@ -394,7 +388,7 @@ impl Nfa {
         filter: Option<&EdgeFilter>,
         mut each: impl FnMut(StateId),
     ) {
-        let state = &self.states[id as usize];
+        let state = &self.states[id.index()];
         for (flag, label) in [
             (HAS_NAMES, edges_by_name.name),
             (HAS_NAMESPACES, edges_by_name.namespace),
@@ -409,10 +403,16 @@ impl Nfa {
         }
     }
 
-    /// What leaves a state: whether labelled edges do, and where the `*` edge and the epsilon edge lead.
+    /// Returns the edges that leave a state: whether any has a name test, and the targets of the `*` and epsilon edges.
     #[inline]
     pub(super) fn edges(&self, id: StateId) -> (bool, Option<StateId>, Option<StateId>) {
-        (self.states[id as usize].has(HAS_LABELLED), self.star(id), self.descendant(id))
+        (self.states[id.index()].has(HAS_LABELLED), self.star(id), self.descendant(id))
+    }
+
+    /// Creates a filter of the edges with a name test, as they are now.
+    pub(super) fn edge_filter(&self) -> EdgeFilter {
+        let edges = self.states.iter().map(|state| (state.parent, state.incoming));
+        EdgeFilter::new(self.labels.bound(), edges.filter(|&(_, label)| label > STAR))
     }
 }
 

@@ -1,48 +1,55 @@
-//! One state of the automaton.
+//! One state of the NFA.
 
-use super::{NO_ITEM, StateId};
+use super::items::ItemList;
+use crate::ids::{EdgeLabelId, StateId};
 
+/// A state of the NFA, in 16 bytes.
+///
+/// It knows the one edge that leads to it. Edges that leave it are found in the table of all edges; flags say of which
+/// kinds there are any.
 #[derive(Clone, Debug)]
 pub(super) struct NfaState {
-    /// [`NO_ITEM`], an only acceptance marked `SOLE`, or the head of the state's item list.
-    pub(super) items: u32,
-    /// The state that the one edge into this state leaves.
+    pub(super) items: ItemList,
+    /// The state that the edge into this state leaves.
     pub(super) parent: StateId,
-    /// How the one edge into this state is labelled: [`NO_EDGE`], [`EPSILON`], [`STAR`] or the number of a label.
+    /// The label of the edge into this state: [`NO_EDGE`], [`EPSILON`], [`STAR`] or a name test.
     pub(super) incoming: EdgeLabelId,
-    /// Flags, and above them uses: items here, attachments, and states right below. A state without any use is taken
-    /// out, unless it ever had more than can be counted.
+    /// Flags, and above them the number of uses: items, attachments and child states. A state without uses is removed,
+    /// unless it ever had more than can be counted.
     pub(super) flags_and_uses: u32,
 }
 
-/// Number of an edge's label.
-pub(super) type EdgeLabelId = u32;
-/// No edge: the initial state, and states that are free.
-pub(super) const NO_EDGE: EdgeLabelId = 0;
-/// The edge that takes no name.
-pub(super) const EPSILON: EdgeLabelId = 1;
-/// The edge that takes every name.
-pub(super) const STAR: EdgeLabelId = 2;
+/// The label of no edge: of the initial state and of free states.
+pub(super) const NO_EDGE: EdgeLabelId = EdgeLabelId::from_u32(0);
+/// The label of edges that consume no element.
+pub(super) const EPSILON: EdgeLabelId = EdgeLabelId::from_u32(1);
+/// The label of edges that take every name.
+pub(super) const STAR: EdgeLabelId = EdgeLabelId::from_u32(2);
 
-/// The state is a descendant-child: it stays active below whatever activated it.
+/// The state has a self-loop (`//`): it stays active below whatever activated it.
 pub(super) const IS_DESCENDANT: u32 = 1;
+/// Edges with expanded names leave the state.
 pub(super) const HAS_NAMES: u32 = 2;
+/// Edges with a namespace only leave the state.
 pub(super) const HAS_NAMESPACES: u32 = 4;
+/// Edges with a local name only leave the state.
 pub(super) const HAS_LOCALS: u32 = 8;
+/// The engine keeps something of its own for the state.
 pub(super) const HAS_ATTACHMENT: u32 = 16;
-/// Any edge with a label.
+/// Edges with a name test leave the state.
 pub(super) const HAS_LABELLED: u32 = HAS_NAMES | HAS_NAMESPACES | HAS_LOCALS;
 /// A `*` edge leaves the state.
 pub(super) const HAS_STAR: u32 = 32;
-/// The epsilon edge leaves it, to the descendant-child state shared by all `//` steps that leave this state.
+/// An epsilon edge leaves the state. All `//` steps after it share the state with a self-loop to which it leads.
 pub(super) const HAS_DESCENDANT: u32 = 64;
 const ONE_USE: u32 = 128;
 const FLAGS: u32 = ONE_USE - 1;
 const USES_MAX: u32 = !FLAGS;
 
 impl NfaState {
+    /// Creates a state without items and uses.
     pub(super) fn new(parent: StateId, incoming: EdgeLabelId, flags: u32) -> Self {
-        Self { items: NO_ITEM, parent, incoming, flags_and_uses: flags }
+        Self { items: ItemList::EMPTY, parent, incoming, flags_and_uses: flags }
     }
 
     #[inline]
@@ -57,7 +64,7 @@ impl NfaState {
         }
     }
 
-    /// Whether that was the last one.
+    /// Ends a use. Returns `true` if it was the last.
     pub(super) fn end_use(&mut self) -> bool {
         if self.flags_and_uses < USES_MAX {
             self.flags_and_uses -= ONE_USE;

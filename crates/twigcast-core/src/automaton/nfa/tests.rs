@@ -1,7 +1,8 @@
-//! The published example, and the automaton shrinking again.
+//! Tests with the published example, and of the NFA shrinking again.
 
 use super::*;
-use crate::vocabulary::{LocalId, NamespaceId};
+use crate::ids::ItemId;
+use crate::ids::{LocalId, NamespaceId};
 
 fn step(descendant: bool, test: NameTest) -> LinearStep {
     LinearStep { descendant, test }
@@ -31,7 +32,8 @@ fn the_published_example_shares_thirteen_states() {
         vec![named(false, A), named(false, B), named(false, C)],
     ];
     let mut nfa = Nfa::new();
-    let items: Vec<u32> = (0..).zip(&queries).map(|(i, path)| insert(&mut nfa, path, AcceptItem::Accept(i))).collect();
+    let items: Vec<ItemId> =
+        (0..).zip(&queries).map(|(i, path)| insert(&mut nfa, path, AcceptItem::Accept(i))).collect();
     assert_eq!(nfa.state_count(), 13);
 
     for path in &queries {
@@ -40,7 +42,7 @@ fn the_published_example_shares_thirteen_states() {
     }
     assert_eq!(nfa.find(&[named(true, A)]), None);
 
-    // <a><b><c/></b></a> is matched by all but the second and the seventh query.
+    // All but the second and the seventh query match <a><b><c/></b></a>.
     let mut matched = Vec::new();
     let mut active = vec![INITIAL];
     for local in [A, B, C] {
@@ -68,14 +70,14 @@ fn the_published_example_shares_thirteen_states() {
     assert!(nfa.edges.is_empty());
 }
 
-fn insert(nfa: &mut Nfa, path: &[LinearStep], item: AcceptItem) -> u32 {
+fn insert(nfa: &mut Nfa, path: &[LinearStep], item: AcceptItem) -> ItemId {
     let state = nfa.state_of(path);
     nfa.insert_item(state, item)
 }
 
-/// More additions than are kept: who follows often is told all of them, who does not is told that it cannot be done.
+/// With more additions than are kept, one who follows often gets all of them, and one who does not gets `None`.
 #[test]
-fn additions_are_told_to_those_who_follow_often() {
+fn additions_reach_those_who_follow_often() {
     let mut nfa = Nfa::new();
     let path = [LinearStep { descendant: false, test: NameTest::Any }];
     let (first, mut position) = (nfa.position(), nfa.position());
@@ -84,13 +86,13 @@ fn additions_are_told_to_those_who_follow_often() {
         let state = nfa.state_of(&path);
         nfa.insert_item(state, AcceptItem::Accept(query));
         if query % 1_000 == 0 {
-            received.extend(nfa.added_since(position).expect("kept").iter().map(|&(_, item)| item));
+            received.extend(nfa.added_since(position).expect("few additions are kept").iter().map(|&(_, item)| item));
             position = nfa.position();
         }
     }
     assert!(received.into_iter().eq((0..=3 * ADDED_MAX as u32 / 1_000 * 1_000).map(AcceptItem::Accept)));
     assert!(nfa.added_since(first).is_none());
-    let item = nfa.insert_item(1, AcceptItem::Accept(0));
+    let item = nfa.insert_item(StateId::from_u32(1), AcceptItem::Accept(0));
     nfa.remove(item);
-    assert!(nfa.added_since(position).is_none(), "something was taken away");
+    assert!(nfa.added_since(position).is_none(), "something was removed");
 }

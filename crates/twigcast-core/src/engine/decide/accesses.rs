@@ -3,10 +3,10 @@
 use super::{Decisions, MessageRun};
 use crate::access::entry::{AccessEntry, NO_CONDITION, WHOLE};
 use crate::access::table::{AccessTable, RangeIndex, TableOperand};
-use crate::automaton::nfa::StateId;
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
 use crate::eval::EvalError;
+use crate::ids::StateId;
 use crate::plan::NumberRange;
 
 /// So few operands are read one by one, whatever names the element has.

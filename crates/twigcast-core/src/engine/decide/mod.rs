@@ -25,6 +25,7 @@ use super::query_set::QuerySet;
 use crate::automaton::dfa::StateDecisions;
 use crate::document::{Message, NodeId};
 use crate::eval::{EvalError, Evaluator};
+use crate::ids::ShapeId;
 use crate::predicate::held::AtomLevels;
 use crate::predicate::packed::{AtomId, PackedCondition};
 use crate::predicate::shape_lists::ShapeWaitLists;
@@ -32,7 +33,7 @@ use crate::predicate::waiters::Waiter;
 use crate::twig::conditions::ConditionDecisions;
 use crate::twig::memo::Memo;
 use crate::twig::satisfied::SatisfiedBranches;
-use crate::twig::shapes::{ShapeId, Shapes};
+use crate::twig::shapes::Shapes;
 
 /// What is known so far of the message in hand.
 #[derive(Debug, Default)]

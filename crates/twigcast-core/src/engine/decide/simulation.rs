@@ -1,9 +1,10 @@
 //! The NFA itself, for messages whose automaton does not fit the cache.
 
 use super::{Decisions, MessageRun};
-use crate::automaton::nfa::{AcceptItem, INITIAL, StateId};
+use crate::automaton::nfa::{AcceptItem, INITIAL};
 use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
+use crate::ids::StateId;
 
 impl<'a> MessageRun<'a, '_> {
     /// Run the NFA itself, with a stack of active sets (Diao 2005, section 4.3.3): slower, but in memory bounded by the

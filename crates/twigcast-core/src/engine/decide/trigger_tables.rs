@@ -3,16 +3,16 @@
 use super::lookups::LookupRequest;
 use super::satisfied_atoms::append_keys;
 use super::{Decisions, MessageRun};
-use crate::automaton::nfa::StateId;
 use crate::document::NodeId;
 use crate::engine::query_index::PathIndex;
+use crate::ids::{ShapeId, StateId};
 use crate::plan::Distance;
 use crate::predicate::held::HeldConditions;
 use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::trigger_table::TriggerTable;
 use crate::predicate::waiters::{MultiConditionWaiters, WaitList, Waiter};
 use crate::twig::branches::BranchId;
-use crate::twig::shapes::{NO_SHAPE, ShapeId};
+use crate::twig::shapes::NO_SHAPE;
 
 /// Up to this number, what waits for keys of ancestors is kept for siblings; in a deep message there may be far more.
 const ABOVE_MAX: usize = 1 << 18;
@@ -239,7 +239,7 @@ impl MessageRun<'_, '_> {
         let shape = self.decided_shape(node)?;
         let Self { narrowed, satisfied, shapes, population, .. } = self;
         narrowed.insert((keyed, asked.keys, shape), asked.positions, |branch| {
-            satisfied.take_in_hand(shapes, population.branches.bound(), shape);
+            satisfied.make_current(shapes, population.branches.bound(), shape);
             satisfied.holds(branch)
         })
     }
@@ -254,7 +254,7 @@ impl MessageRun<'_, '_> {
     /// Decide those that ask for nothing but a branch at the element, if what holds there is known.
     fn accept_below(&mut self, decisions: &mut Decisions, node: NodeId, others: &mut MultiConditionWaiters<'_>) {
         let Some((query, branch)) = others.next_below() else { return };
-        if !self.take_in_hand(node) {
+        if !self.make_current(node) {
             self.test_below(decisions, node, query, branch);
             while let Some((query, branch)) = others.next_below() {
                 self.test_below(decisions, node, query, branch);
@@ -340,9 +340,9 @@ impl MessageRun<'_, '_> {
 
     /// Take an element's shape in hand, if what holds there is known.
     #[inline]
-    fn take_in_hand(&mut self, element: NodeId) -> bool {
+    fn make_current(&mut self, element: NodeId) -> bool {
         let Some(shape) = self.decided_shape(element) else { return false };
-        self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        self.satisfied.make_current(self.shapes, self.population.branches.bound(), shape);
         true
     }
 
@@ -355,7 +355,7 @@ impl MessageRun<'_, '_> {
         branch: BranchId,
         query: u32,
     ) -> bool {
-        if self.take_in_hand(element) {
+        if self.make_current(element) {
             return self.satisfied.holds(branch);
         }
         self.evaluator.resume(query);

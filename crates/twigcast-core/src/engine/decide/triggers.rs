@@ -5,8 +5,8 @@ use crate::document::NodeId;
 use crate::engine::EvaluationSource;
 use crate::engine::query_index::CompiledTrigger;
 use crate::eval::{Context, EvalError, NodeRef};
+use crate::ids::StructuralConditionId;
 use crate::rewrite::Payloads;
-use crate::twig::conditions::StructuralConditionId;
 use crate::twig::shapes::NO_SHAPE;
 
 impl<'a> MessageRun<'a, '_> {
@@ -82,7 +82,7 @@ impl<'a> MessageRun<'a, '_> {
             }
         }
         // Conditions are shared, so each has a budget of its own; numbers of queries start at the other end.
-        self.evaluator.resume(u32::MAX - 1 - number);
+        self.evaluator.resume(u32::MAX - 1 - number.as_u32());
         let truth = self.evaluator.condition(&condition.expr, NodeRef::Node(element))?;
         if shape != NO_SHAPE && self.decided.bytes() < self.budget / 4 {
             self.decided.insert(number, shape, truth);
@@ -101,7 +101,7 @@ impl<'a> MessageRun<'a, '_> {
                 self.evaluator.boolean(expr, Context::DOCUMENT)
             }
             EvaluationSource::Bindings(program) => {
-                self.engine.session(self.message, &mut Payloads::default()).matches(program)
+                self.engine.interpreter(self.message, &mut Payloads::default()).matches(program)
             }
         };
         match holds {

@@ -4,9 +4,10 @@ use super::{Decisions, MessageRun};
 use crate::automaton::dfa::StateDecisions;
 use crate::document::NodeId;
 use crate::eval::{EvalError, NodeRef};
+use crate::ids::ShapeId;
 use crate::predicate::trigger_table::TriggerTable;
 use crate::twig::memo::Memo;
-use crate::twig::shapes::{NO_SHAPE, ShapeId};
+use crate::twig::shapes::NO_SHAPE;
 use crate::twig::{Twig, TwigCondition};
 
 impl<'a> MessageRun<'a, '_> {
@@ -54,7 +55,7 @@ impl<'a> MessageRun<'a, '_> {
         branching: &TriggerTable,
         matched: &mut Vec<u32>,
     ) {
-        self.satisfied.take_in_hand(self.shapes, self.population.branches.bound(), shape);
+        self.satisfied.make_current(self.shapes, self.population.branches.bound(), shape);
         let satisfied = &*self.satisfied;
         let asked = &mut decisions.own_conditions;
         asked.clear();

@@ -1,4 +1,4 @@
-//! The way of a message through the automata of both layers at once.
+//! The product DFA: the lazy DFAs of both segments, walked in one lookup per element.
 
 mod lookahead;
 mod update;
@@ -12,101 +12,131 @@ use super::early_stop::{MatchObserver, ObserverNote};
 use super::path_cache::PathCache;
 use super::query_index::QueryIndex;
 use super::query_set::QuerySet;
-use crate::automaton::dfa::{Acceptance, CacheFull, DEAD, DfaId, START, Transitions};
+use crate::automaton::dfa::{Acceptance, CacheFull, DEAD, START, Transitions};
 use crate::document::{Document, NodeId, NodeKind};
+use crate::ids::{DfaId, ProductStateId};
 use crate::vocabulary::Name;
 
-/// Number of a place.
-pub(super) type ProductStateId = u32;
-/// The place where both automata are dead.
-pub(super) const NOWHERE: ProductStateId = 0;
-/// The place of the document node.
-pub(super) const DOCUMENT_STATE: ProductStateId = 1;
+/// The product state of two dead states.
+pub(super) const DEAD_STATE: ProductStateId = ProductStateId::from_u32(0);
+/// The product state of the document node.
+pub(super) const DOCUMENT_STATE: ProductStateId = ProductStateId::from_u32(1);
 
-/// A place's number is told by these bits of where a transition leads, the edition of it by those above them.
-const STATE_BITS: u32 = 24;
-/// The edition of places and transitions that are of none.
-const STALE: u8 = u8::MAX;
-/// The edition after which all pairs are made anew.
-const EDITION_LAST: u8 = STALE - 1;
-const STATES_MAX: ProductStateId = (1 << STATE_BITS) - 1;
-/// Places that no transition leads to any more are let go with all others when there are as many as those, and some.
+/// A version of the DFA of the recent segment, as product states and transitions record it.
+type Epoch = u8;
+/// The epoch of product states and transitions that belong to none.
+const STALE: Epoch = Epoch::MAX;
+/// The last epoch; after it, all product states are built anew.
+const LAST_EPOCH: Epoch = STALE - 1;
+
+/// Product states that no transition leads to are removed, with all others, when there are as many of them as of those
+/// with one, and this many.
 const SPARE_STATES: usize = 64;
 
-/// A state of each automaton.
+/// In place of a DFA state: that of the recent segment is not known, only what it accepts.
+const UNKNOWN: DfaId = DfaId::ABSENT;
+
+/// Where a transition leads: a product state in 24 bits, and above them the epoch in which that was last true.
+#[derive(Clone, Copy, Debug)]
+struct StampedTarget(u32);
+
+impl StampedTarget {
+    const STATE_BITS: u32 = 24;
+    const STATES_MAX: u32 = (1 << Self::STATE_BITS) - 1;
+
+    #[inline(always)]
+    fn new(state: ProductStateId, epoch: Epoch) -> Self {
+        Self(u32::from(epoch) << Self::STATE_BITS | state.as_u32())
+    }
+
+    /// Returns the product state, whatever the epoch.
+    fn state(self) -> ProductStateId {
+        ProductStateId::from_u32(self.0 & Self::STATES_MAX)
+    }
+
+    /// Returns the product state if the target is of an epoch.
+    #[inline(always)]
+    fn state_in(self, epoch: Epoch) -> Option<ProductStateId> {
+        let number = self.0 ^ u32::from(epoch) << Self::STATE_BITS;
+        (number <= Self::STATES_MAX).then_some(ProductStateId::from_u32(number))
+    }
+}
+
+/// A pair of DFA states, one of each segment.
 #[derive(Debug)]
 struct ProductState {
-    /// The message that was last here.
+    /// The number of the message that last reached the state.
     seen: u64,
     main: DfaId,
-    /// The state of what came lately, if the place is of this edition; [`UNLED`] where it was told what is there without.
+    /// The state of the recent segment, or [`UNKNOWN`].
     recent: DfaId,
-    edition: u8,
+    epoch: Epoch,
+    /// What the main and the recent segment accept.
     acceptances: (Acceptance, Acceptance),
-    /// More is to be decided here.
+    /// Some segment leaves more to be decided here.
     is_open: bool,
-    /// What somebody has noted of the acceptances.
+    /// What an observer has noted of each acceptance.
     notes: (ObserverNote, ObserverNote),
 }
 
-/// In place of a state: that of what came lately has not been led here.
-const UNLED: DfaId = DfaId::MAX;
-
-/// How a place was first reached.
+/// How a product state was first reached.
 #[derive(Clone, Copy, Debug)]
 struct StateOrigin {
     from: ProductStateId,
     name: Name,
-    /// And in no other way.
+    /// No other transition leads to the state.
     is_only: bool,
 }
 
-/// Pairs of states that messages lead to. One look-up takes both automata further, so that what came lately costs hardly
-/// more than what was there.
+/// The pairs of DFA states that messages lead to. One lookup advances both DFAs, so that the recent segment costs hardly
+/// more than the main segment alone.
 ///
-/// When what came lately changes, a new edition begins. Places and transitions stay; that of the bulk in them is as true as
-/// before. Where a message leads along a transition of an earlier edition, the automaton of what came lately is led along
-/// once more, and the place that the transition led to takes the new state in. Only where another transition has led to it
-/// in this edition already, with a different state, they part. When that is worth it, it is found out for all places at
-/// once what is there (see [`lookahead`]). Where queries only came, it is found out what these add (see [`update`]).
+/// A new epoch begins when the recent segment changes. Product states and transitions stay: their main half is still
+/// true. When a message follows a transition of an earlier epoch, only the recent half is computed again, and the product
+/// state that it leads to takes the new half over. Two transitions to one product state part if their recent halves differ
+/// in the new epoch. When many transitions are followed again, all product states are brought up to date at once (see
+/// [`lookahead`]). When queries were only added, their acceptances are added to the product states (see [`update`]).
+///
+/// At any time, [`DEAD_STATE`] and [`DOCUMENT_STATE`] are of the current epoch; a transition of the current epoch leads to
+/// a state of the current epoch.
 #[derive(Debug, Default)]
 pub(super) struct ProductDfa {
     states: Vec<ProductState>,
+    /// The origin of each state.
     origins: Vec<StateOrigin>,
-    /// The places of this edition.
-    states_by_pair: FxHashMap<(DfaId, DfaId), ProductStateId>,
-    /// Where they lead, marked with the edition.
-    transitions: Transitions,
-    edition: u8,
-    /// Grows whenever a transition is made or leads elsewhere.
+    /// The states of the current epoch whose recent half is known.
+    ids_by_pair: FxHashMap<(DfaId, DfaId), ProductStateId>,
+    transitions: Transitions<ProductStateId, StampedTarget>,
+    epoch: Epoch,
+    /// Grows whenever a transition is added or leads elsewhere.
     version: u64,
-    /// Transitions of earlier editions that messages led along in this one.
-    led_again: usize,
+    /// Transitions of earlier epochs that messages followed in this one.
+    followed_again: usize,
+    /// The number of times that all product states were brought up to date at once.
     pub(super) prefetches: u64,
-    /// The paths to places, as far as there is but one to each.
     paths: ProductPaths,
-    /// Transitions that were led along in this edition; all others of this edition are on the paths that are known.
+    /// Transitions that were followed in this epoch. All other transitions of this epoch are on known paths.
     fresh: Vec<(ProductStateId, Name)>,
-    /// Places that the automaton of what came lately was led to.
-    led: Vec<ProductStateId>,
-    /// All places whose paths are known are of this edition.
+    /// States whose recent half is known.
+    with_recent: Vec<ProductStateId>,
+    /// All states with a known path are of the current epoch.
     is_level: bool,
     /// Messages since the version changed.
-    settled: usize,
-    /// What was learnt of what came lately, when first something was added to that in this generation.
+    settled_messages: usize,
+    /// The size of the recent segment's cache when queries were first added to it in this generation.
     acceptance_bytes: usize,
-    /// Scratch.
     new_acceptances: NewAcceptances,
-    /// Generations of the automata that the pairs are of.
+    /// Generations of the two DFAs that the states belong to.
     generations: (u64, u64),
+    /// The state of each node of the message.
     state_of: Vec<ProductStateId>,
-    /// The first node that has not been led to.
-    next: usize,
-    /// For whom what is noted with places is good.
+    /// The index of the first node of the message that has not been visited.
+    next_node: usize,
+    /// The owner of the observers' notes, and its version.
     notes_of: (u64, u64),
 }
 
-/// What both layers learnt, and how much more they may.
+/// The caches of both segments, with the index that they belong to.
 pub(super) struct SegmentCaches<'a> {
     population: &'a QueryIndex,
     main: &'a mut PathCache,
@@ -124,35 +154,35 @@ impl ProductDfa {
     pub(super) fn bytes(&self) -> usize {
         self.paths.bytes()
             + self.fresh.len() * size_of::<(ProductStateId, Name)>()
-            + self.led.len() * size_of::<ProductStateId>()
+            + self.with_recent.len() * size_of::<ProductStateId>()
             + self.states.len()
                 * (size_of::<ProductState>()
                     + size_of::<StateOrigin>()
                     + 2 * size_of::<((DfaId, DfaId), ProductStateId)>())
-            + self.transitions.len() * Transitions::BYTES
+            + self.transitions.len() * Transitions::<ProductStateId, StampedTarget>::BYTES
     }
 
-    /// Begin with a message.
-    pub(super) fn begin(&mut self, mut layers: SegmentCaches<'_>) {
-        self.catch_up(&mut layers, false);
+    /// Begins with a message.
+    pub(super) fn begin(&mut self, mut caches: SegmentCaches<'_>) {
+        self.catch_up(&mut caches, false);
         self.state_of.clear();
         self.state_of.push(DOCUMENT_STATE);
-        self.next = 1;
+        self.next_node = 1;
     }
 
-    /// Lead the automata over the nodes of a message that they have not seen; collect plain acceptances and the elements
-    /// where more is to be decided.
-    pub(super) fn lead(
+    /// Visits the nodes of a message that were not visited before. Adds plain acceptances to `matched`, and the elements
+    /// where more is to be decided to the work of the caches.
+    pub(super) fn advance(
         &mut self,
         document: &Document,
-        mut layers: SegmentCaches<'_>,
+        mut caches: SegmentCaches<'_>,
         message_number: u64,
         matched: &mut QuerySet,
     ) -> Result<(), CacheFull> {
         let nodes = &document.nodes;
-        self.state_of.resize(nodes.len(), NOWHERE);
-        let mut index = self.next;
-        self.next = nodes.len();
+        self.state_of.resize(nodes.len(), DEAD_STATE);
+        let mut index = self.next_node;
+        self.next_node = nodes.len();
         while index < nodes.len() {
             let node = &nodes[index];
             if node.kind != NodeKind::Element {
@@ -160,64 +190,64 @@ impl ProductDfa {
                 continue;
             }
             let from = self.state_of[node.parent as usize];
-            // Of an element whose end has not been read, what is below may come after all.
-            let id = if from == NOWHERE { NOWHERE } else { self.after(&mut layers, from, node.name)? };
-            if id == NOWHERE {
+            // The parent may be dead although this node is visited: its end may not have been read before.
+            let id = if from == DEAD_STATE { DEAD_STATE } else { self.next(&mut caches, from, node.name)? };
+            if id == DEAD_STATE {
                 index = node.end as usize;
                 continue;
             }
             self.state_of[index] = id;
-            let state = &mut self.states[id as usize];
+            let state = &mut self.states[id.index()];
             let (main, recent) = state.acceptances;
             if state.seen != message_number {
                 state.seen = message_number;
-                layers.main.dfa.accepts(main).iter().for_each(|&query| matched.insert(query));
-                layers.recent.dfa.accepts(recent).iter().for_each(|&query| matched.insert(query));
+                caches.main.dfa.accepts(main).iter().for_each(|&query| matched.insert(query));
+                caches.recent.dfa.accepts(recent).iter().for_each(|&query| matched.insert(query));
             }
-            layers.main.work.extend(main.undecided().map(|undecided| (index as NodeId, undecided)));
-            layers.recent.work.extend(recent.undecided().map(|undecided| (index as NodeId, undecided)));
+            caches.main.work.extend(main.undecided().map(|undecided| (index as NodeId, undecided)));
+            caches.recent.work.extend(recent.undecided().map(|undecided| (index as NodeId, undecided)));
             index += 1;
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn after(
+    fn next(
         &mut self,
-        layers: &mut SegmentCaches<'_>,
+        caches: &mut SegmentCaches<'_>,
         from: ProductStateId,
         name: Name,
     ) -> Result<ProductStateId, CacheFull> {
         let existing = self.transitions.get(from, name);
-        match existing.map(|existing| existing ^ self.mark()) {
-            Some(id) if id <= STATES_MAX => Ok(id),
-            _ => self.build_transition(layers, from, name, existing),
+        match existing.and_then(|target| target.state_in(self.epoch)) {
+            Some(id) => Ok(id),
+            None => self.build_transition(caches, from, name, existing),
         }
     }
 
-    /// The place of an element below one of another place; `watch` is told what is accepted there, once a message.
-    /// `None`: more is to be decided there.
+    /// Returns the state of an element below one of state `from`; `None` if more is to be decided there. The observer is
+    /// told once a message what each state accepts.
     #[inline(always)]
     pub(super) fn enter(
         &mut self,
-        layers: &mut SegmentCaches<'_>,
+        caches: &mut SegmentCaches<'_>,
         from: ProductStateId,
         name: Name,
         message_number: u64,
-        watch: &mut impl MatchObserver,
+        observer: &mut impl MatchObserver,
     ) -> Result<Option<ProductStateId>, CacheFull> {
-        let id = self.after(layers, from, name)?;
-        let state = &mut self.states[id as usize];
+        let id = self.next(caches, from, name)?;
+        let state = &mut self.states[id.index()];
         if state.seen != message_number {
             state.seen = message_number;
             let (main, recent) = state.acceptances;
-            watch.matched(layers.main.dfa.accepts(main), &mut state.notes.0);
-            watch.matched(layers.recent.dfa.accepts(recent), &mut state.notes.1);
+            observer.matched(caches.main.dfa.accepts(main), &mut state.notes.0);
+            observer.matched(caches.recent.dfa.accepts(recent), &mut state.notes.1);
         }
         Ok((!state.is_open).then_some(id))
     }
 
-    /// Forget notes that are not those of this one.
+    /// Removes the notes of other observers than those of `owner`.
     pub(super) fn keep_notes_of(&mut self, owner: (u64, u64)) {
         if self.notes_of != owner {
             self.notes_of = owner;
@@ -225,158 +255,143 @@ impl ProductDfa {
         }
     }
 
-    /// Are most places such as no transition leads to any more?
+    /// Returns `true` if no transition leads to most states.
     fn is_worn(&self) -> bool {
         self.states.len() > 2 * self.transitions.len() + SPARE_STATES
     }
 
-    fn prepare(&mut self, layers: &SegmentCaches<'_>) {
-        let generations = (layers.main.dfa.generation(), layers.recent.dfa.generation());
+    /// Begins a new epoch if a DFA was cleared, or removes all states where they cannot be kept.
+    fn prepare(&mut self, caches: &SegmentCaches<'_>) {
+        let generations = (caches.main.dfa.generation(), caches.recent.dfa.generation());
         if self.generations != generations {
-            if self.generations.0 != generations.0 || self.edition == EDITION_LAST || self.is_worn() {
+            if self.generations.0 != generations.0 || self.epoch == LAST_EPOCH || self.is_worn() {
                 self.states.clear();
                 self.origins.clear();
                 self.transitions.clear();
                 self.paths = ProductPaths::default();
                 self.version += 1;
-                self.edition = 0;
+                self.epoch = 0;
             } else {
-                self.edition += 1;
+                self.epoch += 1;
             }
             self.is_level = self.states.is_empty();
             self.acceptance_bytes = 0;
-            self.states_by_pair.clear();
+            self.ids_by_pair.clear();
             self.fresh.clear();
-            self.led.clear();
-            self.led_again = 0;
+            self.with_recent.clear();
+            self.followed_again = 0;
             self.generations = generations;
         }
-        if self.states_by_pair.is_empty() {
-            let outset = (!self.states.is_empty()).then_some(DOCUMENT_STATE);
-            let nowhere = StateOrigin { from: NOWHERE, name: Name::UNKNOWN, is_only: false };
-            self.state(layers, (DEAD, DEAD), outset.map(|_| NOWHERE), nowhere);
-            self.state(layers, (START, START), outset, nowhere);
+        if self.ids_by_pair.is_empty() {
+            let is_kept = !self.states.is_empty();
+            let origin = StateOrigin { from: DEAD_STATE, name: Name::UNKNOWN, is_only: false };
+            self.state(caches, (DEAD, DEAD), is_kept.then_some(DEAD_STATE), origin);
+            self.state(caches, (START, START), is_kept.then_some(DOCUMENT_STATE), origin);
         }
     }
 
-    /// The bits of transitions of this edition.
-    #[inline(always)]
-    fn mark(&self) -> u32 {
-        u32::from(self.edition) << STATE_BITS
-    }
-
-    /// Where a name leads, when that is not known, or only `stale` since an earlier edition.
+    /// Adds a transition, or brings one of an earlier epoch up to date: `stale` is where it led.
     #[cold]
     fn build_transition(
         &mut self,
-        layers: &mut SegmentCaches<'_>,
+        caches: &mut SegmentCaches<'_>,
         from: ProductStateId,
         name: Name,
-        stale: Option<u32>,
+        stale: Option<StampedTarget>,
     ) -> Result<ProductStateId, CacheFull> {
-        if stale.is_some() && self.is_led_again_enough(layers) {
-            self.prefetch(layers);
-            if let Some(existing) =
-                self.transitions.get(from, name).filter(|existing| existing ^ self.mark() <= STATES_MAX)
-            {
-                return Ok(existing & STATES_MAX);
+        if stale.is_some() && self.is_prefetch_due(caches) {
+            self.prefetch(caches);
+            let existing = self.transitions.get(from, name).and_then(|target| target.state_in(self.epoch));
+            if let Some(existing) = existing {
+                return Ok(existing);
             }
         }
-        let from_recent = self.recent_of(layers, from)?;
-        let SegmentCaches { population, main, recent, budget } = layers;
-        let stale = stale.map(|existing| existing & STATES_MAX);
+        let from_recent = self.recent_of(caches, from)?;
+        let SegmentCaches { population, main, recent, budget } = caches;
+        let stale = stale.map(StampedTarget::state);
         let next_main = match stale {
-            Some(state) => self.states[state as usize].main,
-            None => main.dfa.next(&population.main.nfa, *population, self.states[from as usize].main, name, *budget)?,
+            Some(state) => self.states[state.index()].main,
+            None => {
+                let from_main = self.states[from.index()].main;
+                main.dfa.next(&population.main.nfa, *population, from_main, name, *budget)?
+            }
         };
         let next_recent = recent.dfa.next(&population.recent.nfa, *population, from_recent, name, *budget)?;
-        if self.bytes() >= *budget || self.states.len() > STATES_MAX as usize {
+        if self.bytes() >= *budget || self.states.len() > StampedTarget::STATES_MAX as usize {
             return Err(CacheFull);
         }
-        let id = self.state(layers, (next_main, next_recent), stale, StateOrigin { from, name, is_only: true });
-        let leads = self.mark() | id;
+        let id = self.state(caches, (next_main, next_recent), stale, StateOrigin { from, name, is_only: true });
+        let target = StampedTarget::new(id, self.epoch);
         match stale {
-            Some(_) => self.transitions.set(from, name, leads),
-            None => self.transitions.insert(from, name, leads),
+            Some(_) => self.transitions.set(from, name, target),
+            None => self.transitions.insert(from, name, target),
         }
         self.fresh.push((from, name));
         if stale != Some(id) {
             self.version += 1;
-            self.settled = 0;
+            self.settled_messages = 0;
         }
         Ok(id)
     }
 
-    /// The state of what came lately at a place of this edition.
-    fn recent_of(&mut self, layers: &mut SegmentCaches<'_>, product_state: ProductStateId) -> Result<DfaId, CacheFull> {
-        let (mut led, mut names) = (product_state, Vec::new());
-        while self.states[led as usize].recent == UNLED {
-            let StateOrigin { from, name, .. } = self.origins[led as usize];
+    /// Returns the recent half of a state of the current epoch, computed along the state's path if it is not known.
+    fn recent_of(&mut self, caches: &mut SegmentCaches<'_>, id: ProductStateId) -> Result<DfaId, CacheFull> {
+        let (mut above, mut names) = (id, Vec::new());
+        while self.states[above.index()].recent == UNKNOWN {
+            let StateOrigin { from, name, .. } = self.origins[above.index()];
             names.push(name);
-            led = from;
+            above = from;
         }
-        let SegmentCaches { population, recent, budget, .. } = layers;
-        let mut state = self.states[led as usize].recent;
+        let SegmentCaches { population, recent, budget, .. } = caches;
+        let mut state = self.states[above.index()].recent;
         while let Some(name) = names.pop() {
             state = recent.dfa.next(&population.recent.nfa, *population, state, name, *budget)?;
         }
-        if self.states[product_state as usize].recent == UNLED {
-            self.states[product_state as usize].recent = state;
-            self.led.push(product_state);
+        if self.states[id.index()].recent == UNKNOWN {
+            self.states[id.index()].recent = state;
+            self.with_recent.push(id);
         }
         Ok(state)
     }
 
-    /// The place of two states, to which a way leads. If there is none yet, `stale` becomes it, unless it is of this edition
-    /// already: a place of the same state of the bulk, to which the way led before.
+    /// Returns the state of a pair. If there is none, `stale` becomes it, unless that is of the current epoch already: a
+    /// state with the same main half, to which the transition led before.
     fn state(
         &mut self,
-        layers: &SegmentCaches<'_>,
+        caches: &SegmentCaches<'_>,
         (main, recent): (DfaId, DfaId),
         stale: Option<ProductStateId>,
         origin: StateOrigin,
     ) -> ProductStateId {
-        if let Some(&id) = self.states_by_pair.get(&(main, recent)) {
-            if stale != Some(id) && self.origins[id as usize].is_only {
-                self.origins[id as usize].is_only = false;
+        if let Some(&id) = self.ids_by_pair.get(&(main, recent)) {
+            if stale != Some(id) && self.origins[id.index()].is_only {
+                self.origins[id.index()].is_only = false;
                 self.paths.mark_several_paths(id);
             }
             return id;
         }
-        let both_acceptances = (layers.main.dfa.acceptance(main), layers.recent.dfa.acceptance(recent));
-        let id = match stale.filter(|&id| self.states[id as usize].edition != self.edition) {
-            Some(id) => {
-                self.states[id as usize].renew(self.edition, recent, both_acceptances.1);
-                id
-            }
+        let acceptances = (caches.main.dfa.acceptance(main), caches.recent.dfa.acceptance(recent));
+        let id = match stale.filter(|&id| self.states[id.index()].epoch != self.epoch) {
+            Some(id) => id,
             None => {
-                let edition = self.edition;
-                let mut product_state = ProductState {
-                    seen: 0,
-                    main,
-                    recent,
-                    edition,
-                    acceptances: both_acceptances,
-                    is_open: false,
-                    notes: <_>::default(),
-                };
-                product_state.renew(edition, recent, both_acceptances.1);
-                self.states.push(product_state);
+                let (epoch, notes) = (self.epoch, <_>::default());
+                self.states.push(ProductState { seen: 0, main, recent, epoch, acceptances, is_open: false, notes });
                 self.origins.push(origin);
-                self.states.len() as ProductStateId - 1
+                ProductStateId::new(self.states.len() - 1)
             }
         };
-        self.states_by_pair.insert((main, recent), id);
-        self.led.push(id);
+        self.states[id.index()].set_recent(self.epoch, recent, acceptances.1);
+        self.ids_by_pair.insert((main, recent), id);
+        self.with_recent.push(id);
         id
     }
 }
 
 impl ProductState {
-    /// Let the place be of an edition.
-    fn renew(&mut self, edition: u8, recent: DfaId, acceptances: Acceptance) {
-        (self.edition, self.recent) = (edition, recent);
-        (self.acceptances.1, self.notes.1) = (acceptances, ObserverNote::default());
-        self.is_open = self.acceptances.0.undecided().is_some() || acceptances.undecided().is_some();
+    /// Replaces the recent half by that of an epoch.
+    fn set_recent(&mut self, epoch: Epoch, recent: DfaId, acceptance: Acceptance) {
+        (self.epoch, self.recent) = (epoch, recent);
+        (self.acceptances.1, self.notes.1) = (acceptance, ObserverNote::default());
+        self.is_open = self.acceptances.0.undecided().is_some() || acceptance.undecided().is_some();
     }
 }

@@ -1,44 +1,20 @@
-//! Accesses: where queries wait for the values that lead to them.
+//! Accesses: registering queries at the values that lead to them.
 
-use super::{QueryIndex, Segment};
+use super::QueryIndex;
+use super::registrations::{AccessHome, RegisteredAccess, Segment};
 use crate::access::entry::{AccessEntry, ConditionId, NO_CONDITION, WHOLE};
-use crate::automaton::nfa::{AcceptItem, StateId};
-use crate::plan::{Access, LinearStep};
+use crate::automaton::nfa::AcceptItem;
+use crate::ids::StateId;
+use crate::plan::Access;
 use crate::predicate::packed::QUERIES_MAX;
-
-/// The accesses of a query that wait on one path.
-#[derive(Clone, Debug)]
-pub struct RegisteredAccess {
-    /// The query, perhaps marked with [`WHOLE`].
-    query: u32,
-    home: AccessHome,
-    /// The numbers of their tests and residuals.
-    entries: Box<[(ConditionId, ConditionId)]>,
-}
-
-/// Where accesses wait.
-#[derive(Clone, Copy, Debug)]
-enum AccessHome {
-    /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
-    Item(Segment, u32),
-    /// In the table of an automaton's state where many wait.
-    Table(Segment, StateId),
-    /// Nowhere yet, or no longer.
-    Unregistered,
-}
+use crate::query::ast::LinearStep;
 
 /// Entries at one state of the automaton from which on they get a table of their own. Below it, one look-up serves all
 /// states that an element is in.
 const TABLE_ENTRIES_MIN: usize = 1024;
 
-impl RegisteredAccess {
-    fn entries(&self) -> impl Iterator<Item = (ConditionId, AccessEntry)> + '_ {
-        self.entries.iter().map(|&(test, residual)| (test, AccessEntry { residual, query: self.query }))
-    }
-}
-
 impl QueryIndex {
-    /// Lets a query wait on a path. Returns the number of what waits.
+    /// Registers accesses of a query on a path. Returns their id.
     pub(super) fn insert_access(
         &mut self,
         query: u32,
@@ -54,7 +30,7 @@ impl QueryIndex {
             let test = access.test.as_ref().map_or(NO_CONDITION, |test| self.shared.acquire_test(test));
             let residual = match (&access.residual, last) {
                 (None, _) => NO_CONDITION,
-                (Some(residual), Some((known, id))) if std::ptr::eq(known, &raw const **residual) => {
+                (Some(residual), Some((shared, id))) if std::ptr::eq(shared, &raw const **residual) => {
                     self.shared.acquire_again(id)
                 }
                 (Some(residual), _) => {
@@ -73,19 +49,19 @@ impl QueryIndex {
     }
 
     fn settle_access(&mut self, number: u32, path: &[LinearStep], segment: Segment) {
-        // Tables are asked afresh at each element, so that what joins one disturbs nothing that matchers have learnt.
+        // Access tables are looked up at each element, so an addition to one invalidates no cache.
         let main = self.main.nfa.find(path).filter(|state| self.main.access_tables.contains_key(state));
         let segment = if main.is_some() { Segment::Main } else { segment };
         let count = self.access_entries(number).count();
         let paths = self.paths_mut(segment);
         let state = paths.nfa.state_of(path);
-        let waiting = paths.waiting_accesses.get(&state).copied().unwrap_or(0);
+        let waiting = paths.access_counts.get(&state).copied().unwrap_or(0);
         if paths.access_tables.contains_key(&state) || waiting + count >= TABLE_ENTRIES_MIN {
             self.join_access_table(number, segment, state);
             return;
         }
         let item = paths.nfa.insert_item(state, AcceptItem::Access(number));
-        paths.waiting_accesses.insert(state, waiting + count);
+        paths.access_counts.insert(state, waiting + count);
         self.set_access_home(number, AccessHome::Item(segment, item));
     }
 
@@ -115,7 +91,7 @@ impl QueryIndex {
     /// Moves the accesses that wait at a state as items into its table.
     fn move_into_access_table(&mut self, segment: Segment, state: StateId) {
         let paths = self.paths_mut(segment);
-        paths.waiting_accesses.remove(&state);
+        paths.access_counts.remove(&state);
         let items = paths.nfa.items(state);
         let waiting: Vec<u32> =
             items.filter_map(|item| if let AcceptItem::Access(number) = item { Some(number) } else { None }).collect();
@@ -127,7 +103,7 @@ impl QueryIndex {
         }
     }
 
-    /// Takes accesses away from where they wait. Returns the path that they waited on.
+    /// Removes accesses from where they wait. Returns the path that they waited on.
     fn unsettle_access(&mut self, number: u32) -> Option<Vec<LinearStep>> {
         let count = self.access_entries(number).count();
         let access = self.accesses.get_mut(number)?;
@@ -137,10 +113,10 @@ impl QueryIndex {
                 let paths = self.paths_mut(segment);
                 let state = paths.nfa.state_of_item(item);
                 let path = paths.nfa.path_of(state);
-                if let Some(waiting) = paths.waiting_accesses.get_mut(&state) {
+                if let Some(waiting) = paths.access_counts.get_mut(&state) {
                     *waiting -= count;
                     if *waiting == 0 {
-                        paths.waiting_accesses.remove(&state);
+                        paths.access_counts.remove(&state);
                     }
                 }
                 paths.nfa.remove(item);
@@ -196,12 +172,12 @@ impl QueryIndex {
         }
     }
 
-    /// Returns how many queries wait for values, counted by path.
+    /// Returns the number of registered accesses, one for each query and path.
     pub fn access_count(&self) -> usize {
         self.accesses.len()
     }
 
-    /// Returns bytes of all that accesses take, by estimate.
+    /// Returns the size in bytes of everything that accesses need, by estimate.
     pub fn access_bytes(&self) -> usize {
         let tables = [&self.main, &self.recent].into_iter().flat_map(|paths| paths.access_tables.values());
         let entries = self.accesses.slots().flatten().map(|access| size_of_val(&*access.entries));

@@ -1,17 +1,20 @@
-//! The compiled queries: automaton, twigs, triggers, atoms.
+//! The query index: the shared structures of all queries, in two segments.
+//!
+//! [`registrations`] has the parts and what is registered in them. [`triggers`] and [`accesses`] register the queries that
+//! test values.
 
 mod accesses;
+mod registrations;
 mod slab;
 mod triggers;
 
 use std::num::NonZeroU32;
 
-use rustc_hash::FxHashMap;
-
 use crate::access::conditions::SharedConditions;
 use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
-use crate::automaton::nfa::{AcceptItem, Nfa, StateId};
+use crate::automaton::nfa::{AcceptItem, Nfa};
+use crate::ids::{ItemId, StateId};
 use crate::plan::{Action, LinearStep, Route};
 use crate::predicate::atoms::Atoms;
 use crate::predicate::packed;
@@ -21,104 +24,35 @@ use crate::query::ast::Expr;
 use crate::twig::branches::Branches;
 use crate::twig::{RequiredNames, Twig, TwigCondition};
 
-use accesses::RegisteredAccess;
+pub use registrations::{CompiledTrigger, PathIndex, Registration, Segment};
+use registrations::{RegisteredAccess, TriggerHome};
 pub use slab::Slab;
-pub use triggers::CompiledTrigger;
 
-/// Where a trigger waits.
-#[derive(Clone, Copy, Debug)]
-enum TriggerHome {
-    /// As an item of an automaton, by the item's number: each state of the lazily built automaton merges it.
-    Item(Segment, u32),
-    /// In the table of an automaton's state where many wait (see [`PathIndex::trigger_tables`]).
-    TriggerTable(Segment, StateId),
-    /// Nowhere yet, or no longer.
-    Unregistered,
-}
-
-/// Keyed triggers at one automaton state from which on they get a table of their own. Below it, merging them into the
-/// states of the lazily built automaton makes one look-up serve many; above it, copies would fill the cache and each
-/// change would make tables anew.
-const TRIGGER_TABLE_MIN: u32 = 1024;
-
-/// Marks the home of a twig (the number of its item, which is never as large) that waits in the recent layer.
+/// The bit that marks the home of a twig in the recent segment. The rest is the id of its item, which is never as large.
 const RECENT: u32 = 1 << 31;
 
-/// A place where a query is registered, for removing it again.
-#[derive(Clone, Copy, Debug)]
-pub enum Registration {
-    /// An item of the automaton (see [`Nfa::insert_item`]).
-    Item(Segment, u32, AcceptItem),
-    /// A trigger, wherever it waits.
-    Trigger(u32),
-    /// A twig, wherever it waits.
-    Twig(u32),
-    /// Accesses of one path, wherever they wait.
-    Access(u32),
-    /// A place in the list of queries evaluated on each message.
-    Always,
-}
-
-/// Queries that came while matching was going on are kept apart from the bulk: what the lazily built automaton has
-/// learnt of the bulk then stays as it is, and what has to follow the change is small.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Segment {
-    /// The bulk. Changes only when matchers start afresh on it.
-    Main,
-    /// What came since.
-    Recent,
-}
-
-/// The paths of one layer.
-#[derive(Clone, Debug, Default)]
-pub struct PathIndex {
-    /// The automaton.
-    pub nfa: Nfa,
-    /// The keyed triggers at states where many wait.
-    pub trigger_tables: FxHashMap<StateId, TriggerTable>,
-    /// What waits for values at states, by the tests that lead to it.
-    pub access_tables: FxHashMap<StateId, AccessTable>,
-    /// How many entries of accesses wait as items at a state.
-    waiting_accesses: FxHashMap<StateId, usize>,
-    /// How many keyed triggers wait as items at a state.
-    waiting: FxHashMap<StateId, u32>,
-}
-
-impl PathIndex {
-    fn has_trigger_table(&self, state: StateId) -> bool {
-        self.trigger_tables.contains_key(&state)
-            || self.waiting.get(&state).is_some_and(|&count| count >= TRIGGER_TABLE_MIN)
-    }
-
-    fn uncount(&mut self, state: StateId) {
-        if let Some(count) = self.waiting.get_mut(&state) {
-            *count -= 1;
-            if *count == 0 {
-                self.waiting.remove(&state);
-            }
-        }
-    }
-}
-
 /// The shared structures of all queries.
+///
+/// Each query has registrations: items of an NFA, triggers, twigs, accesses, or an entry in the list of queries that are
+/// evaluated always. Whatever a registration refers to (atoms, branches, conditions) is counted by its uses.
 #[derive(Clone, Debug, Default)]
 pub struct QueryIndex {
-    /// The paths of the bulk.
+    /// The paths of the main segment.
     pub main: PathIndex,
-    /// The paths of what came since.
+    /// The paths of the recent segment.
     pub recent: PathIndex,
-    /// Twigs by number.
+    /// The twigs.
     pub twigs: Slab<Twig>,
-    /// Triggers by number.
+    /// The triggers.
     pub triggers: Slab<CompiledTrigger>,
-    /// The distinct key values.
+    /// The distinct value conditions.
     pub atoms: Atoms,
-    /// What the conditions of the bulk's twigs are made of.
+    /// The branches of conditions in the main segment.
     pub branches: Branches,
     /// The operands and conditions that accesses test and verify.
     pub shared: SharedConditions,
     accesses: Slab<RegisteredAccess>,
-    /// Queries to evaluate on each message.
+    /// Queries that are evaluated on each message.
     pub always: Vec<u32>,
 }
 
@@ -144,101 +78,101 @@ impl TriggerConditions for QueryIndex {
 }
 
 impl QueryIndex {
-    /// The paths of a layer.
-    pub fn paths(&self, layer: Segment) -> &PathIndex {
-        match layer {
+    /// Returns the paths of a segment.
+    pub fn paths(&self, segment: Segment) -> &PathIndex {
+        match segment {
             Segment::Main => &self.main,
             Segment::Recent => &self.recent,
         }
     }
 
-    /// The automaton of a layer, for a plain path to be added.
-    pub fn nfa_mut(&mut self, layer: Segment) -> &mut Nfa {
-        &mut self.paths_mut(layer).nfa
+    /// Returns the NFA of a segment, for a plain path to be added.
+    pub fn nfa_mut(&mut self, segment: Segment) -> &mut Nfa {
+        &mut self.paths_mut(segment).nfa
     }
 
-    fn paths_mut(&mut self, layer: Segment) -> &mut PathIndex {
-        match layer {
+    fn paths_mut(&mut self, segment: Segment) -> &mut PathIndex {
+        match segment {
             Segment::Main => &mut self.main,
             Segment::Recent => &mut self.recent,
         }
     }
 
-    /// Register the routes of a query in a layer.
-    pub fn insert(&mut self, query: u32, routes: Vec<Route>, layer: Segment) -> Vec<Registration> {
-        routes.into_iter().map(|route| self.insert_route(query, route, layer)).collect()
+    /// Registers the routes of a query in a segment.
+    pub fn insert(&mut self, query: u32, routes: Vec<Route>, segment: Segment) -> Vec<Registration> {
+        routes.into_iter().map(|route| self.insert_route(query, route, segment)).collect()
     }
 
-    fn insert_route(&mut self, query: u32, route: Route, layer: Segment) -> Registration {
+    fn insert_route(&mut self, query: u32, route: Route, segment: Segment) -> Registration {
         let item = match route.action {
             Action::Accept => AcceptItem::Accept(query),
             Action::Twig(condition) => {
-                let number = self.insert_twig(query, condition, layer);
-                self.settle_twig(number, &route.path, layer);
+                let number = self.insert_twig(query, condition, segment);
+                self.settle_twig(number, &route.path, segment);
                 return Registration::Twig(number);
             }
             Action::Trigger { key, verify } => {
                 let key = self.acquire_key(&key);
                 let trigger = self.trigger(query, key, verify);
                 let number = self.triggers.insert(trigger);
-                if layer == Segment::Main {
+                if segment == Segment::Main {
                     self.split_trigger(number);
                 }
-                self.settle(number, &route.path, layer);
+                self.settle(number, &route.path, segment);
                 return Registration::Trigger(number);
             }
             Action::Access { entries, whole } => {
-                return Registration::Access(self.insert_access(query, &route.path, &entries, whole, layer));
+                return Registration::Access(self.insert_access(query, &route.path, &entries, whole, segment));
             }
             Action::Always => {
                 self.always.push(query);
                 return Registration::Always;
             }
         };
-        self.insert_item(&route.path, item, layer)
+        self.insert_item(&route.path, item, segment)
     }
 
-    fn insert_item(&mut self, path: &[LinearStep], item: AcceptItem, layer: Segment) -> Registration {
-        let nfa = &mut self.paths_mut(layer).nfa;
+    fn insert_item(&mut self, path: &[LinearStep], item: AcceptItem, segment: Segment) -> Registration {
+        let nfa = &mut self.paths_mut(segment).nfa;
         let state = nfa.state_of(path);
-        Registration::Item(layer, nfa.insert_item(state, item), item)
+        Registration::Item(segment, nfa.insert_item(state, item), item)
     }
 
-    /// Let a twig wait where a path accepts.
-    fn settle_twig(&mut self, number: u32, path: &[LinearStep], layer: Segment) {
-        let nfa = &mut self.paths_mut(layer).nfa;
+    /// Lets a twig wait where a path accepts.
+    fn settle_twig(&mut self, number: u32, path: &[LinearStep], segment: Segment) {
+        let nfa = &mut self.paths_mut(segment).nfa;
         let state = nfa.state_of(path);
         let item = nfa.insert_item(state, AcceptItem::Twig(number));
         if let Some(twig) = self.twigs.get_mut(number) {
-            twig.home = item | if layer == Segment::Recent { RECENT } else { 0 };
+            twig.home = item.as_u32() | if segment == Segment::Recent { RECENT } else { 0 };
         }
     }
 
-    /// Where a twig waits: layer and item.
-    fn home_of_twig(&self, number: u32) -> Option<(Segment, u32)> {
+    /// Returns where a twig waits.
+    fn home_of_twig(&self, number: u32) -> Option<(Segment, ItemId)> {
         let home = self.twigs.get(number)?.home;
-        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, home & !RECENT))
+        Some((if home & RECENT == 0 { Segment::Main } else { Segment::Recent }, ItemId::from_u32(home & !RECENT)))
     }
 
-    /// Let a trigger wait where a path accepts.
-    fn settle(&mut self, number: u32, path: &[LinearStep], layer: Segment) {
+    /// Lets a trigger wait where a path accepts.
+    fn settle(&mut self, number: u32, path: &[LinearStep], segment: Segment) {
         let is_keyed = self.triggers.get(number).is_some_and(CompiledTrigger::is_keyed);
-        // A crowd's table is looked up afresh each time, so joining one disturbs nothing that was learnt.
-        let joins_bulk = is_keyed
-            && layer == Segment::Recent
+        // Trigger tables are looked up at each element, so an addition to one invalidates no cache.
+        let joins_main = is_keyed
+            && segment == Segment::Recent
             && self.main.nfa.find(path).is_some_and(|state| self.main.trigger_tables.contains_key(&state));
-        let layer = if joins_bulk { Segment::Main } else { layer };
-        let state = self.paths_mut(layer).nfa.state_of(path);
-        if is_keyed && self.paths(layer).has_trigger_table(state) {
-            self.join_trigger_table(number, layer, state);
+        let segment = if joins_main { Segment::Main } else { segment };
+        let state = self.paths_mut(segment).nfa.state_of(path);
+        if is_keyed && self.paths(segment).has_trigger_table(state) {
+            self.join_trigger_table(number, segment, state);
             return;
         }
-        let paths = self.paths_mut(layer);
+        let paths = self.paths_mut(segment);
         let item = paths.nfa.insert_item(state, AcceptItem::Trigger(number));
         if is_keyed {
-            *paths.waiting.entry(state).or_default() += 1;
+            *paths.keyed_counts.entry(state).or_default() += 1;
         }
-        self.set_home(number, TriggerHome::Item(layer, item));
+        self.set_home(number, TriggerHome::Item(segment, item));
     }
 
     fn set_home(&mut self, number: u32, home: TriggerHome) {
@@ -247,26 +181,26 @@ impl QueryIndex {
         }
     }
 
-    fn join_trigger_table(&mut self, number: u32, layer: Segment, state: StateId) {
-        if !self.paths(layer).trigger_tables.contains_key(&state) {
-            self.build_trigger_table(layer, state);
+    fn join_trigger_table(&mut self, number: u32, segment: Segment, state: StateId) {
+        if !self.paths(segment).trigger_tables.contains_key(&state) {
+            self.build_trigger_table(segment, state);
         }
-        self.set_home(number, TriggerHome::TriggerTable(layer, state));
+        self.set_home(number, TriggerHome::TriggerTable(segment, state));
         let entry = self.triggers.get(number).and_then(|trigger| self.keyed_trigger(number, trigger));
-        let paths = self.paths_mut(layer);
+        let paths = self.paths_mut(segment);
         paths.nfa.attach(state);
         if let (Some(entry), Some(table)) = (entry, paths.trigger_tables.get_mut(&state)) {
             table.insert(entry);
         }
     }
 
-    /// Make a table for a state and move the keyed triggers that wait there as items into it.
-    fn build_trigger_table(&mut self, layer: Segment, state: StateId) {
-        let paths = self.paths_mut(layer);
+    /// Creates the trigger table of a state, and moves the keyed triggers that wait there as items into it.
+    fn build_trigger_table(&mut self, segment: Segment, state: StateId) {
+        let paths = self.paths_mut(segment);
         paths.trigger_tables.insert(state, TriggerTable::default());
-        paths.waiting.remove(&state);
+        paths.keyed_counts.remove(&state);
         let waiting: Vec<u32> = self
-            .paths(layer)
+            .paths(segment)
             .nfa
             .items(state)
             .filter_map(|item| match item {
@@ -280,13 +214,13 @@ impl QueryIndex {
             let Some(TriggerHome::Item(_, item)) = self.triggers.get(number).map(|trigger| trigger.home) else {
                 continue;
             };
-            // The new home first: a state without any use would be taken out.
-            self.join_trigger_table(number, layer, state);
-            self.paths_mut(layer).nfa.remove(item);
+            // The new home comes first: a state without uses would be removed.
+            self.join_trigger_table(number, segment, state);
+            self.paths_mut(segment).nfa.remove(item);
         }
     }
 
-    /// Take a trigger away from where it waits; the path that it waited on.
+    /// Removes a trigger from where it waits. Returns the path that it waited on.
     fn unsettle(&mut self, number: u32) -> Option<Vec<LinearStep>> {
         let trigger = self.triggers.get(number)?;
         let is_keyed = trigger.is_keyed();
@@ -295,8 +229,8 @@ impl QueryIndex {
         self.set_home(number, TriggerHome::Unregistered);
         match home {
             TriggerHome::Unregistered => None,
-            TriggerHome::Item(layer, item) => {
-                let paths = self.paths_mut(layer);
+            TriggerHome::Item(segment, item) => {
+                let paths = self.paths_mut(segment);
                 let state = paths.nfa.state_of_item(item);
                 let path = paths.nfa.path_of(state);
                 if is_keyed {
@@ -305,8 +239,8 @@ impl QueryIndex {
                 paths.nfa.remove(item);
                 Some(path)
             }
-            TriggerHome::TriggerTable(layer, state) => {
-                let paths = self.paths_mut(layer);
+            TriggerHome::TriggerTable(segment, state) => {
+                let paths = self.paths_mut(segment);
                 let path = paths.nfa.path_of(state);
                 if let (Some(entry), Some(table)) = (entry, paths.trigger_tables.get_mut(&state)) {
                     table.remove(entry);
@@ -325,13 +259,15 @@ impl QueryIndex {
         self.release_trigger(number);
     }
 
-    /// Can a registration be undone without disturbing what matchers have learnt of the bulk, and of the plain paths that
-    /// came since, where they follow what is added but not what goes?
-    pub fn is_loose(&self, registration: Registration) -> bool {
+    /// Returns `true` if a registration can be removed without invalidating the caches of matchers: those of the main
+    /// segment, and those of plain paths in the recent segment, which follow additions only.
+    pub fn is_cheap_to_remove(&self, registration: Registration) -> bool {
         match registration {
             Registration::Always => true,
             Registration::Item(..) => false,
-            Registration::Twig(number) => self.home_of_twig(number).is_none_or(|(layer, _)| layer == Segment::Recent),
+            Registration::Twig(number) => {
+                self.home_of_twig(number).is_none_or(|(segment, _)| segment == Segment::Recent)
+            }
             Registration::Access(number) => self.segment_of_access(number) != Some(Segment::Main),
             Registration::Trigger(number) => self.triggers.get(number).is_none_or(|trigger| {
                 !matches!(
@@ -342,7 +278,7 @@ impl QueryIndex {
         }
     }
 
-    /// Move a registration of the recent layer into the bulk.
+    /// Moves a registration of the recent segment into the main segment. Returns its new form.
     pub fn promote(&mut self, registration: Registration) -> Registration {
         match registration {
             Registration::Item(Segment::Recent, number, item) => {
@@ -364,8 +300,9 @@ impl QueryIndex {
             Registration::Trigger(number) => {
                 let asks_structure =
                     |trigger: &CompiledTrigger| trigger.rest.as_ref().is_some_and(|rest| !rest.shapes.is_empty());
-                // One that has joined a crowd of the bulk is there already, but maybe not as it would be had it come first.
-                if (self.is_loose(registration) || self.triggers.get(number).is_some_and(asks_structure))
+                // A trigger that was added to a table of the main segment is there already, but its structural conditions
+                // may not have been split into branches.
+                if (self.is_cheap_to_remove(registration) || self.triggers.get(number).is_some_and(asks_structure))
                     && let Some(path) = self.unsettle(number)
                 {
                     self.split_trigger(number);
@@ -381,8 +318,8 @@ impl QueryIndex {
         }
     }
 
-    fn insert_twig(&mut self, query: u32, condition: Expr, layer: Segment) -> u32 {
-        let branches = if layer == Segment::Main { self.branches.acquire(&condition) } else { None };
+    fn insert_twig(&mut self, query: u32, condition: Expr, segment: Segment) -> u32 {
+        let branches = if segment == Segment::Main { self.branches.acquire(&condition) } else { None };
         let condition = match branches {
             Some(all) => TwigCondition::Branches(all),
             None => {
@@ -393,8 +330,8 @@ impl QueryIndex {
         self.twigs.insert(Twig { query, home: 0, condition })
     }
 
-    /// Make a twig's condition one of branches, where it can be. Only for the bulk: matchers that know what holds at a
-    /// shape would not know it of new branches.
+    /// Splits the condition of a twig into branches, if possible. Only for the main segment: new branches invalidate what
+    /// matchers know of shapes.
     fn split_twig(&mut self, twig: u32) {
         let Some(Twig { condition, .. }) = self.twigs.get_mut(twig) else { return };
         if let TwigCondition::Expr(evaluated) = condition
@@ -405,15 +342,15 @@ impl QueryIndex {
     }
 
     fn remove_twig(&mut self, twig: u32) {
-        if let Some((layer, item)) = self.home_of_twig(twig) {
-            self.paths_mut(layer).nfa.remove(item);
+        if let Some((segment, item)) = self.home_of_twig(twig) {
+            self.paths_mut(segment).nfa.remove(item);
         }
         if let Some(Twig { condition: TwigCondition::Branches(all), .. }) = self.twigs.remove(twig) {
             self.branches.release(all);
         }
     }
 
-    /// Undo [`Self::insert`].
+    /// Removes the registrations of a query.
     pub fn remove(&mut self, query: u32, registrations: &[Registration]) {
         for &registration in registrations {
             match registration {
@@ -421,7 +358,7 @@ impl QueryIndex {
                 Registration::Trigger(trigger) => self.remove_trigger(trigger),
                 Registration::Twig(twig) => self.remove_twig(twig),
                 Registration::Access(number) => self.remove_access(number),
-                Registration::Item(layer, number, _) => self.paths_mut(layer).nfa.remove(number),
+                Registration::Item(segment, number, _) => self.paths_mut(segment).nfa.remove(number),
             }
         }
     }

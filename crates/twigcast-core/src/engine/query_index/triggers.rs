@@ -1,65 +1,15 @@
-//! Triggers: what remains to be tested where a path accepts, in numbers instead of expressions.
+//! Triggers: registering the tests that remain where a path accepts.
 
 use std::num::NonZeroU32;
 
-use super::{QueryIndex, TriggerHome};
+use super::QueryIndex;
+use super::registrations::{CompiledTrigger, RemainingTests, TriggerHome};
 use crate::plan::{Distance, ValueCondition, Verify};
 use crate::predicate::packed::{self, AtomId, PackedCondition};
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
-use crate::twig::branches::BranchId;
-use crate::twig::conditions::StructuralConditionId;
-
-/// A trigger: what remains to be tested where its path accepts.
-#[derive(Clone, Debug)]
-pub struct CompiledTrigger {
-    /// The query.
-    pub query: u32,
-    /// Where a value is tested first, and for which atom.
-    pub key: (Distance, AtomId),
-    /// The same for a further value.
-    pub also: Option<(Distance, AtomId)>,
-    /// A branch that must hold at the element; 0: none is asked.
-    pub below: BranchId,
-    /// What few triggers ask for.
-    pub rest: Option<Box<RemainingTests>>,
-    pub(super) home: TriggerHome,
-}
-
-impl CompiledTrigger {
-    /// Is it looked up by its key? If not, since there are too many, the key is tested like all the rest.
-    pub fn is_keyed(&self) -> bool {
-        self.query < packed::QUERIES_MAX && self.key.1 < packed::ATOMS_MAX
-    }
-
-    /// Is the whole expression to be evaluated once all else holds?
-    pub fn asks_whole(&self) -> bool {
-        self.rest.as_ref().is_some_and(|rest| rest.whole)
-    }
-}
-
-/// What remains of a [`Verify`], with its keys and conditions as numbers.
-#[derive(Clone, Debug, Default)]
-pub struct RemainingTests {
-    /// Further atoms.
-    pub also: Box<[(Distance, AtomId)]>,
-    /// Further branches that must hold at the element.
-    pub below: Box<[BranchId]>,
-    /// Conditions on structure, each at a known distance.
-    pub shapes: Box<[(Distance, StructuralConditionId)]>,
-    /// See [`Verify::whole`].
-    pub whole: bool,
-}
-
-impl RemainingTests {
-    /// Nothing at all?
-    fn is_empty(&self) -> bool {
-        let Self { also, below, shapes, whole } = self;
-        also.is_empty() && below.is_empty() && shapes.is_empty() && !whole
-    }
-}
 
 impl QueryIndex {
-    /// A trigger's packed key and what waits for it; `None` if it is not looked up.
+    /// Returns the packed value condition of a trigger and its waiter; `None` if it is not looked up.
     pub(super) fn keyed_trigger(&self, trigger: u32, entry: &CompiledTrigger) -> Option<IndexedTrigger> {
         if !entry.is_keyed() {
             return None;
@@ -77,11 +27,12 @@ impl QueryIndex {
         if self.atoms.is_content(atom) { packed::pack_content(atom) } else { packed::pack(distance, atom) }
     }
 
+    /// Returns the atom of a value condition, counting one more use.
     pub(super) fn acquire_key(&mut self, key: &ValueCondition) -> (Distance, AtomId) {
         (key.distance, self.atoms.acquire(&key.value))
     }
 
-    /// A trigger that waits nowhere yet.
+    /// Compiles a trigger, which waits nowhere yet.
     pub(super) fn trigger(&mut self, query: u32, mut key: (Distance, AtomId), verify: Verify) -> CompiledTrigger {
         let mut also: Vec<_> = verify.also.iter().map(|key| self.acquire_key(key)).collect();
         self.put_rarest_first(&mut key, &mut also);
@@ -95,7 +46,7 @@ impl QueryIndex {
         CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
     }
 
-    /// Of several values of the element itself, let that be looked up which the fewest ask for.
+    /// Puts the value condition of the element itself first that the fewest triggers have.
     fn put_rarest_first(&self, key: &mut (Distance, AtomId), also: &mut [(Distance, AtomId)]) {
         let uses = |&(distance, atom): &(Distance, AtomId)| {
             self.atoms.uses_of_value(atom).filter(|_| distance == Distance::Up(0))
@@ -109,8 +60,8 @@ impl QueryIndex {
         }
     }
 
-    /// Make what a trigger asks of the structure below its element one of branches, where it can be. Only for the bulk;
-    /// see [`Self::split_twig`].
+    /// Splits the structural conditions of a trigger's element into branches, if possible. Only for the main segment; see
+    /// [`Self::split_twig`].
     pub(super) fn split_trigger(&mut self, number: u32) {
         let Self { triggers, shared, branches, .. } = self;
         let conditions = &mut shared.structures;
@@ -121,7 +72,7 @@ impl QueryIndex {
             let expr = conditions.get(id).filter(|_| distance == Distance::Up(0)).map(|condition| &condition.expr);
             match expr.and_then(|expr| branches.acquire(expr)) {
                 Some(all) => {
-                    branches.let_go(all, &mut below);
+                    branches.unpack(all, &mut below);
                     conditions.release(id);
                 }
                 None => kept.push((distance, id)),
@@ -130,7 +81,7 @@ impl QueryIndex {
         if kept.len() == rest.shapes.len() {
             return;
         }
-        // The one with the largest number is likely to be the rarest.
+        // The branch with the largest id is likely to be the rarest.
         below.extend((trigger.below != 0).then_some(trigger.below));
         below.sort_unstable();
         trigger.below = below.pop().unwrap_or(0);
@@ -140,7 +91,7 @@ impl QueryIndex {
         }
     }
 
-    /// Let go of a trigger that waits nowhere any more, and of what it asks for.
+    /// Removes a trigger that waits nowhere any more, and ends its uses.
     pub(super) fn release_trigger(&mut self, number: u32) {
         let Some(trigger) = self.triggers.remove(number) else { return };
         self.atoms.release(trigger.key.1);

@@ -1,42 +1,42 @@
-//! Putting results together where each entry of a column is in one piece: most of the time of a batch goes into this.
+//! Assembly of results whose column entries are one slice each. A batch spends most of its time here.
 //!
-//! Results of a message are many and short, and nobody knows how long each of their pieces is. So all is laid out for one
-//! loop over results, bindings and pieces that finds what it needs at hand: where the entries of some results begin is
-//! looked up before, constants are values that are stored, entries lie by binding, and there is room for the largest
-//! result, so that nothing has to be asked in between. Pieces are copied in steps of one length, straight ahead: a line of
-//! memory that was written is never come back to.
+//! The results of a message are many and short, and the lengths of their pieces vary. So everything is prepared for one
+//! loop over results, bindings and pieces without lookups or bounds to test: the positions of entries are looked up
+//! before, short constants are stored as values, entries lie next to each other by binding, and memory for the largest
+//! result is reserved. Pieces are copied in steps of a fixed length, strictly forwards.
 
 use std::array;
 
+use crate::ids::{ConstructorFormId, ResultConstructorId};
 use crate::simd::Kernel;
 
 use super::super::output::Output;
 use super::super::run_buffer::{STEP, ShortConstant, SteppedMemory};
 use super::binding_sets::for_each_member;
-use super::constructors::{ConstructorForm, FIRSTS, ResultConstructorId, ShortConstants};
+use super::constructors::{ConstructorForm, INLINE_COLUMNS, ShortConstants};
 use super::prepared::{ColumnEntry, MatchedGroup, PreparedResults};
 
-/// Results whose parts are looked up before the first of them is put together.
-const AT_ONCE: usize = 64;
+/// Number of results whose parts are looked up at once.
+const CHUNK: usize = 64;
 
 /// The SIMD kernel [`ResultAssembly::assemble`].
 type AssembleFn = fn(&ResultAssembly<'_>, usize, (SteppedMemory<'_>, u64), &mut [u64]) -> (usize, u32);
 
-static ASSEMBLE: Kernel<AssembleFn> = Kernel::new(|joined, first, out, ends| joined.assemble(first, out, ends));
+static ASSEMBLE: Kernel<AssembleFn> = Kernel::new(|assembly, first, out, ends| assembly.assemble(first, out, ends));
 
-/// Makes the kernel copy with AVX2, which moves twice as many bytes at once.
+/// Compiles the kernel for AVX2, which copies twice as many bytes at once, and uses that from now on.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(crate) fn use_avx2() {
-    ASSEMBLE.choose(|joined, first, out, ends| joined.assemble(first, out, ends));
+    ASSEMBLE.choose(|assembly, first, out, ends| assembly.assemble(first, out, ends));
 }
 
-/// The results of a message, to be put together.
+/// The results of a message, to be assembled.
 pub(super) struct ResultAssembly<'a> {
     pub(super) prepared: &'a PreparedResults,
-    /// Each as its recipe, and the group of queries whose bindings it is made of.
+    /// By result: the constructor, and the group of queries whose bindings it is made of.
     pub(super) results: &'a [(ResultConstructorId, u32)],
-    /// What entries are of; a step of other bytes is behind each.
+    /// The bytes that entries are ranges of; a step of other bytes follows each entry.
     pub(super) source: &'a [u8],
     /// Bytes of any result, at most.
     pub(super) bytes_max: usize,
@@ -49,17 +49,17 @@ impl ResultAssembly<'_> {
         output.append_all(self.results.len(), self.bytes_max, |first, out, ends| assemble(self, first, out, ends));
     }
 
-    /// Appends results from the number `first` on while there is room for the largest, and tells where each ends; so many
-    /// bytes are before. Returns how many they are, and their bytes.
+    /// Appends results from number `first` on while the memory has space for the largest, and writes the end of each to
+    /// `ends`, which counts from `before`. Returns the number of results and their bytes.
     #[inline(always)]
     fn assemble(&self, first: usize, (mut out, before): (SteppedMemory<'_>, u64), ends: &mut [u64]) -> (usize, u32) {
-        let mut parts = [ResultParts::default(); AT_ONCE];
+        let mut parts = [ResultParts::UNRESOLVED; CHUNK];
         let (mut count, mut end) = (0, 0);
-        for (results, mut ends) in self.results[first..].chunks(AT_ONCE).zip(ends.chunks_mut(AT_ONCE)) {
+        for (results, mut ends) in self.results[first..].chunks(CHUNK).zip(ends.chunks_mut(CHUNK)) {
             let parts = &mut parts[..results.len()];
             self.resolve_parts(results, parts);
             for alike in parts.chunk_by(|a, b| a.form == b.form) {
-                let form = self.prepared.recipes().form(alike[0].form);
+                let form = self.prepared.constructors().form(alike[0].form);
                 let shorts = form.shorts.as_ref().map(|shorts| (shorts, shorts.columns.len()));
                 let position = AppendPosition { out: &mut out, end, before };
                 let done;
@@ -79,20 +79,20 @@ impl ResultAssembly<'_> {
         (count, end)
     }
 
-    /// Looks up what results are made of.
+    /// Looks up the parts of results.
     #[inline(always)]
     fn resolve_parts(&self, results: &[(ResultConstructorId, u32)], parts: &mut [ResultParts]) {
         let prepared = self.prepared;
-        let (recipes, groups) = (prepared.recipes(), prepared.groups());
-        for (&(recipe, group), parts) in results.iter().zip(parts) {
+        let (constructors, groups) = (prepared.constructors(), prepared.groups());
+        for (&(constructor, group), parts) in results.iter().zip(parts) {
             let MatchedGroup { set, bindings, .. } = groups[group as usize];
-            let columns = recipes.firsts(recipe).map(|column| prepared.start_of(column));
-            *parts = ResultParts { recipe, form: recipes.form_of(recipe), set, bindings, columns };
+            let columns = constructors.inline_columns(constructor).map(|column| prepared.start_of(column));
+            *parts = ResultParts { constructor, form: constructors.form_of(constructor), set, bindings, columns };
         }
     }
 
-    /// Appends results of one form with so many columns and short constants, while there is room. Returns how many, and
-    /// where the last ends.
+    /// Appends results of one form with `COLUMNS` columns and short constants, while there is space. Returns their number
+    /// and the end of the last.
     #[inline(always)]
     fn append_alike<const COLUMNS: usize>(
         &self,
@@ -101,11 +101,11 @@ impl ResultAssembly<'_> {
         AppendPosition { out, mut end, before }: AppendPosition<'_, '_>,
         ends: &mut [u64],
     ) -> (usize, u32) {
-        // All are values of this function: nothing has to be read again because bytes were written.
+        // Local values: the compiler need not read them again after bytes are written.
         let (entries, sets, source) = (self.prepared.all_entries(), self.prepared.all_sets(), self.source);
         let head = shorts.head;
-        let (has_nothing, nothing) = (shorts.nothing.is_some(), shorts.nothing.unwrap_or_default());
-        let behind: [ShortConstant; COLUMNS] = array::from_fn(|column| shorts.columns[column].1);
+        let (has_empty, empty) = (shorts.empty.is_some(), shorts.empty.unwrap_or_default());
+        let after: [ShortConstant; COLUMNS] = array::from_fn(|column| shorts.columns[column].1);
         let most = self.bytes_max + STEP;
         let mut count = 0;
         for (parts, result_end) in results.iter().zip(ends) {
@@ -122,15 +122,15 @@ impl ResultAssembly<'_> {
                     let binding = word * 64 + rest.trailing_zeros() as usize;
                     rest &= rest - 1;
                     let visit: [ColumnEntry; COLUMNS] = array::from_fn(|column| columns[column][binding]);
-                    if has_nothing && visit.iter().fold(0, |bytes, entry| bytes | entry.bytes) == 0 {
-                        end = out.push_short(end, &nothing);
+                    if has_empty && visit.iter().fold(0, |bytes, entry| bytes | entry.bytes) == 0 {
+                        end = out.push_short(end, &empty);
                         continue;
                     }
                     end = out.push_short(end, &head);
-                    for (entry, behind) in visit.iter().zip(&behind) {
+                    for (entry, after) in visit.iter().zip(&after) {
                         end = out.push(end, source, entry.slice.start, entry.bytes);
-                        if !behind.is_empty() {
-                            end = out.push_short(end, behind);
+                        if !after.is_empty() {
+                            end = out.push_short(end, after);
                         }
                     }
                 }
@@ -142,7 +142,7 @@ impl ResultAssembly<'_> {
         (count, end)
     }
 
-    /// The same, whatever the form.
+    /// Appends results of any form, while there is space.
     fn append_any(
         &self,
         form: &ConstructorForm,
@@ -156,7 +156,7 @@ impl ResultAssembly<'_> {
             if out.bytes_after(end) < self.bytes_max + STEP {
                 break;
             }
-            let columns = prepared.recipes().columns(parts.recipe);
+            let columns = prepared.constructors().columns(parts.constructor);
             let entries = |column: u32| prepared.entries(columns[column as usize], parts.bindings);
             end = out.push_all(end, &form.prefix);
             for_each_member(prepared.set(parts.set, parts.bindings), |binding| {
@@ -170,7 +170,7 @@ impl ResultAssembly<'_> {
     }
 }
 
-/// Where results are appended: in memory, behind its end; so many bytes are before the memory.
+/// The memory that results are appended to, with its end and the number of bytes before it.
 struct AppendPosition<'a, 'b> {
     out: &'a mut SteppedMemory<'b>,
     end: u32,
@@ -178,18 +178,28 @@ struct AppendPosition<'a, 'b> {
 }
 
 /// What a result is made of.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct ResultParts {
-    recipe: ResultConstructorId,
-    form: u32,
-    /// Where the set of bindings begins, and how many bindings it is of.
+    constructor: ResultConstructorId,
+    form: ConstructorFormId,
+    /// Position of the set of bindings, and number of bindings of its list.
     set: u32,
     bindings: u32,
-    /// Where the entries of the first columns begin.
-    columns: [u32; FIRSTS],
+    /// Positions of the first entries of the first columns.
+    columns: [u32; INLINE_COLUMNS],
 }
 
-/// Appends what is made of one binding, given what columns lead to from it; returns the new end.
+impl ResultParts {
+    const UNRESOLVED: Self = Self {
+        constructor: ResultConstructorId::ABSENT,
+        form: ConstructorFormId::ABSENT,
+        set: 0,
+        bindings: 0,
+        columns: [0; INLINE_COLUMNS],
+    };
+}
+
+/// Appends the fragment of one binding, with its entry in each column. Returns the new end.
 #[inline(always)]
 fn append_fragment(
     form: &ConstructorForm,
@@ -198,13 +208,13 @@ fn append_fragment(
     (out, mut end): (&mut SteppedMemory<'_>, u32),
 ) -> u32 {
     let ConstructorForm { heads, columns, tails, constants, .. } = form;
-    let is_nothing = usize::from(columns.iter().all(|&(column, _)| entry(column).bytes == 0));
-    let (head, tails) = (heads[is_nothing], tails[is_nothing]);
+    let is_empty = usize::from(columns.iter().all(|&(column, _)| entry(column).bytes == 0));
+    let (head, tails) = (heads[is_empty], tails[is_empty]);
     end = out.push(end, constants, head.0, head.1 - head.0);
-    for &(column, behind) in columns {
+    for &(column, after) in columns {
         let ColumnEntry { slice, bytes } = entry(column);
         end = out.push(end, source, slice.start, bytes);
-        end = out.push(end, constants, behind.0, tails * (behind.1 - behind.0));
+        end = out.push(end, constants, after.0, tails * (after.1 - after.0));
     }
     end
 }

@@ -1,25 +1,27 @@
-//! Sets of bindings, as bits; equal sets of one list have one number.
+//! Sets of bindings as bits. Equal sets of one binding list have one number.
 
 use std::hash::{BuildHasher, BuildHasherDefault};
 
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use super::super::program::family::NONE;
-
+/// A set that takes several words or has several members.
 #[derive(Clone, Copy, Debug)]
 struct SetEntry {
-    /// Where its bits begin.
+    /// Position of its bits.
     start: u32,
     number: u32,
     hash: u64,
 }
 
+/// The number of a set that has not occurred.
+const UNUSED: u32 = u32::MAX;
+
 /// The sets of one list, numbered from 0.
 #[derive(Debug, Default)]
 pub(super) struct BindingSets {
     count: u32,
-    /// By binding: the set of it alone, if it takes one word; [`NONE`] where nobody asked for it.
+    /// By binding: the number of the set of this binding alone, if it takes one word; [`UNUSED`] before it occurs.
     single: Vec<u32>,
     bits: Vec<u64>,
     entries: Vec<SetEntry>,
@@ -27,28 +29,28 @@ pub(super) struct BindingSets {
 }
 
 impl BindingSets {
-    /// Forgets all sets.
+    /// Removes all sets.
     pub fn reset(&mut self) {
         self.count = 0;
         self.single.clear();
-        self.single.resize(u64::BITS as usize, NONE);
+        self.single.resize(u64::BITS as usize, UNUSED);
         self.bits.clear();
         self.entries.clear();
         self.index.clear();
     }
 
-    /// How many there are.
+    /// Returns the number of sets.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// The number of the set with these bits.
+    /// Returns the number of the set with these bits. All sets have the same number of words.
     #[inline]
     pub fn intern(&mut self, bits: &[u64]) -> u32 {
         let hash = match *bits {
             [word] if word.is_power_of_two() => {
                 let set = &mut self.single[word.trailing_zeros() as usize];
-                if *set == NONE {
+                if *set == UNUSED {
                     *set = self.count;
                     self.count += 1;
                 }
@@ -76,7 +78,7 @@ impl BindingSets {
     }
 }
 
-/// Makes this the bits of the set of so many bindings.
+/// Sets the bits of the first `count` bindings, and no others.
 pub(super) fn fill(bits: &mut Vec<u64>, count: usize) {
     bits.clear();
     bits.resize(count.div_ceil(64), u64::MAX);
@@ -85,13 +87,13 @@ pub(super) fn fill(bits: &mut Vec<u64>, count: usize) {
     }
 }
 
-/// The members of a set, ascending.
+/// Iterates over the members of a set, ascending.
 #[inline]
 pub(super) fn members(bits: &[u64]) -> impl Iterator<Item = u32> + '_ {
     SetMembers { bits, index: 0, rest: bits.first().copied().unwrap_or_default() }
 }
 
-/// Calls back with the members of a set, ascending.
+/// Calls back with each member of a set, ascending.
 #[inline(always)]
 pub(super) fn for_each_member(bits: &[u64], mut visit: impl FnMut(usize)) {
     for (index, &word) in bits.iter().enumerate() {
@@ -103,6 +105,7 @@ pub(super) fn for_each_member(bits: &[u64], mut visit: impl FnMut(usize)) {
     }
 }
 
+/// See [`members`].
 struct SetMembers<'a> {
     bits: &'a [u64],
     index: usize,

@@ -1,112 +1,117 @@
-//! What is found on the message in hand: bindings, and which of them satisfy which conditions.
+//! The bindings of the current message, and the sets of them that satisfy each condition.
+//!
+//! The elements of a message are grouped by label path. The label paths of a binding list give its bindings; the label
+//! paths with compared values give the values, whose constants and columns give the conditions.
 
 use crate::document::{ByteRange, Message, NodeId, NodeKind};
+use crate::ids::{BindingColumnId, BindingConditionId, BindingListId, GuideNodeId};
 
 use super::super::program::family::Interner;
 use super::binding_sets::fill;
-use super::condition_index::{BindingConditionId, BranchStack, ConditionIndex, ConditionRow, MemberRange};
-use super::data_guide::{
-    BindingColumnId, BindingListId, ColumnStrand, DataGuide, GuideNodeId, PathResolution, ROOT, ValueColumn,
-};
+use super::condition_index::{BranchStack, ConditionBindings, ConditionIndex, ConditionRow, MemberRange};
+use super::data_guide::{ColumnStrand, DataGuide, PathResolution, ROOT, ValueColumn};
 use super::value_index::{EqualRows, ValueIndex};
 
-/// Bindings of one path at most.
+/// Number of bindings of a list at most.
 const BINDINGS_MAX: usize = 1024;
 
-/// Bytes of values that are compared, beyond a few times those of the message.
+/// Bytes of compared values at most, beyond four times those of the message.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Columns that are looked at for values, at most in one message. Where elements nest deeply in themselves, each node lies
-/// below very many bindings.
+/// Number of comparisons of a value in a column at most. Where elements nest deeply in themselves, each node lies below
+/// very many bindings.
 const COLUMN_READS_MAX: usize = 1 << 24;
 
-/// Numbers of bindings that are kept by node, at most: 64 MiB, however many lists there are.
+/// Entries of all `number_of` tables at most: 64 MiB, however many lists there are.
 const NUMBERS_MAX: usize = 1 << 24;
 
-/// See the module's documentation.
+/// The bindings of one message: see the module's documentation. Its memory is reused for the next message.
 #[derive(Debug, Default)]
 pub(super) struct MessageBindings {
     /// By node.
-    label_of: Vec<u32>,
-    /// By node: its number among the elements of its label path.
+    label_of: Vec<GuideNodeId>,
+    /// By node: its rank among the elements of its label path.
     rank_of: Vec<u32>,
     by_label: Vec<Vec<NodeId>>,
-    touched: Vec<u32>,
-    /// The bindings of each list, and which lists have any.
+    /// The label paths that the message has.
+    touched: Vec<GuideNodeId>,
+    /// By list: its bindings.
     bindings: Vec<Vec<NodeId>>,
+    /// The lists that have bindings.
     active: Vec<BindingListId>,
-    /// By list: are its bindings all elements of one label path?
+    /// By list: `true` if its bindings have one label path, so that ranks are numbers.
     is_ranked: Vec<bool>,
-    /// By list of several label paths and node, where it is one of its bindings: its number among them. Nothing where that
-    /// would make too many numbers, which are looked for then.
+    /// By list of several label paths, and by node that is one of its bindings: the binding's number. Empty if the tables
+    /// would become too large; then numbers are found by binary search.
     number_of: Vec<Vec<u32>>,
     number_count: usize,
-    /// By list: how many words a set of its bindings takes.
+    /// By list: number of words of a set of its bindings.
     words: Vec<usize>,
-    /// The conditions that bindings satisfy, with room for all of each list and one more; and where those of each list end.
+    /// The conditions that bindings satisfy, by the ranges of [`ConditionIndex::range_of_list`], and the end of those of
+    /// each list.
     satisfied: Vec<BindingConditionId>,
     satisfied_ends: Vec<u32>,
-    /// By condition: the set of the bindings that satisfy it, if it takes one word; else where it begins in `bits`, from 1;
-    /// 0 if none does. The last is what is written to in place of a condition that there is not; it is never 0.
+    /// By condition: see [`ConditionBindings::narrow`]. One more entry, which is never 0, stands for conditions that no
+    /// query asks for.
     held: Vec<u64>,
     bits: Vec<u64>,
     stack: BranchStack,
     all: Vec<u64>,
     value_bytes: usize,
     values: ValueIndex,
-    /// The values of a reading that are equal to constants; where their bindings are, for the strand in hand; and the set of
-    /// each.
+    /// The values of a reading that are equal to constants; the bindings of the current strand above each of them; and the
+    /// set of each binding alone.
     equal: Vec<(NodeId, ConditionRow)>,
-    at: Vec<NodeId>,
+    ancestors: Vec<NodeId>,
     sets: Vec<u64>,
-    /// By condition: on how many messages it held, since there was made room.
-    often: Vec<u32>,
+    /// By condition: on how many messages it has held since [`Self::reserve`].
+    match_counts: Vec<u32>,
 }
 
 impl MessageBindings {
-    /// Makes room for the conditions of a selector.
-    pub fn reserve(&mut self, selector: &ConditionIndex) {
-        let conditions = selector.condition_count();
+    /// Prepares for the conditions of another index.
+    pub fn reserve(&mut self, index: &ConditionIndex) {
+        let conditions = index.condition_count();
         self.satisfied.clear();
-        self.satisfied.resize(selector.set_words(), 0);
+        self.satisfied.resize(index.range_end(), BindingConditionId::from_u32(0));
         self.satisfied_ends.clear();
-        self.satisfied_ends
-            .extend((0..selector.list_count() as BindingListId).map(|list| selector.words_of_list(list).start as u32));
+        let lists = (0..index.list_count()).map(BindingListId::new);
+        self.satisfied_ends.extend(lists.map(|list| index.range_of_list(list).start as u32));
         self.held.clear();
         self.held.resize(conditions, 0);
         self.held.push(1);
-        self.often.clear();
-        self.often.resize(conditions, 0);
+        self.match_counts.clear();
+        self.match_counts.resize(conditions, 0);
         self.stack.branches_visited = 0;
         self.values.clear();
     }
 
-    /// How many branches were looked at since there was made room.
+    /// Returns how many branches were tested since [`Self::reserve`].
     pub fn branches_visited(&self) -> u64 {
         self.stack.branches_visited
     }
 
-    /// By condition: on how many messages it held since.
-    pub fn how_often(&self) -> &[u32] {
-        &self.often
+    /// Returns by condition on how many messages it has held since [`Self::reserve`].
+    pub fn match_counts(&self) -> &[u32] {
+        &self.match_counts
     }
 
-    /// By node: the number of its label path.
+    /// Returns the label paths by node.
     pub fn labels(&self) -> &[GuideNodeId] {
         &self.label_of
     }
 
-    /// The label paths of the elements of the message.
+    /// Returns the label paths that the message has.
     pub fn touched(&self) -> &[GuideNodeId] {
         &self.touched
     }
 
-    /// How many elements have a label path.
+    /// Returns the number of elements of a label path.
     pub fn count(&self, label: GuideNodeId) -> usize {
-        self.by_label[label as usize].len()
+        self.by_label[label.index()].len()
     }
 
-    /// The number of a binding of a list among them.
+    /// Returns the number of a binding of a list, in document order.
     #[inline(always)]
     pub fn number(&self, list: BindingListId, binding: NodeId) -> u32 {
         match self.numbers(list) {
@@ -115,24 +120,24 @@ impl MessageBindings {
         }
     }
 
-    /// By node, where it is a binding of a list: its number among them. `None`: they have to be looked for.
+    /// Returns the numbers of the bindings of a list by node, or `None` if there is no table of them.
     #[inline(always)]
     fn numbers(&self, list: BindingListId) -> Option<&[u32]> {
-        let numbers = if self.is_ranked[list as usize] { &self.rank_of } else { &self.number_of[list as usize] };
+        let numbers = if self.is_ranked[list.index()] { &self.rank_of } else { &self.number_of[list.index()] };
         Some(&numbers[..]).filter(|numbers| !numbers.is_empty())
     }
 
-    /// The bindings of a list, in document order.
+    /// Returns the bindings of a list, in document order.
     pub fn bindings(&self, list: BindingListId) -> &[NodeId] {
-        &self.bindings[list as usize]
+        &self.bindings[list.index()]
     }
 
-    /// Tells the label path of each element; `false`: there are too many.
-    pub fn label(&mut self, message: Message<'_>, labels: &mut DataGuide) -> bool {
+    /// Finds the label path of each element. Returns `false` if the guide has too many.
+    pub fn find_labels(&mut self, message: Message<'_>, guide: &mut DataGuide) -> bool {
         for &label in &self.touched {
-            let same = &mut self.by_label[label as usize];
+            let same = &mut self.by_label[label.index()];
             same.clear();
-            // Each label path may be that of most elements on some message: then not all keep their room.
+            // Any label path may be that of most elements of some message: do not keep memory for all of them.
             same.shrink_to(BINDINGS_MAX);
         }
         self.touched.clear();
@@ -144,12 +149,12 @@ impl MessageBindings {
             if node.kind != NodeKind::Element {
                 continue;
             }
-            let Some(label) = labels.child(self.label_of[node.parent as usize], node.name) else { return false };
+            let Some(label) = guide.child(self.label_of[node.parent as usize], node.name) else { return false };
             self.label_of[id] = label;
-            if self.by_label.len() <= label as usize {
-                self.by_label.resize_with(label as usize + 1, Vec::new);
+            if self.by_label.len() <= label.index() {
+                self.by_label.resize_with(label.index() + 1, Vec::new);
             }
-            let same = &mut self.by_label[label as usize];
+            let same = &mut self.by_label[label.index()];
             if same.is_empty() {
                 self.touched.push(label);
             }
@@ -159,35 +164,35 @@ impl MessageBindings {
         true
     }
 
-    /// Forgets which conditions were satisfied.
-    fn forget_satisfied(&mut self, selector: &ConditionIndex) {
+    /// Clears the conditions that the previous message satisfied.
+    fn forget_satisfied(&mut self, index: &ConditionIndex) {
         for &list in &self.active {
-            let Some(end) = self.satisfied_ends.get_mut(list as usize) else { continue };
-            let start = selector.words_of_list(list).start;
+            let Some(end) = self.satisfied_ends.get_mut(list.index()) else { continue };
+            let start = index.range_of_list(list).start;
             for &condition in &self.satisfied[start..*end as usize] {
-                self.held[condition as usize] = 0;
-                self.often[condition as usize] = self.often[condition as usize].saturating_add(1);
+                self.held[condition.index()] = 0;
+                self.match_counts[condition.index()] = self.match_counts[condition.index()].saturating_add(1);
             }
             *end = start as u32;
         }
     }
 
-    /// Finds the bindings of all lists; `false`: one has too many.
-    pub fn bind(&mut self, meaning: &PathResolution, selector: &ConditionIndex, message: Message<'_>) -> bool {
-        self.forget_satisfied(selector);
+    /// Finds the bindings of all lists. Returns `false` if one has too many.
+    pub fn bind(&mut self, resolution: &PathResolution, index: &ConditionIndex, message: Message<'_>) -> bool {
+        self.forget_satisfied(index);
         for &list in &self.active {
-            self.bindings[list as usize].clear();
+            self.bindings[list.index()].clear();
         }
         self.active.clear();
-        let lists = meaning.lists.len().max(self.bindings.len());
+        let lists = resolution.lists.len().max(self.bindings.len());
         self.bindings.resize_with(lists, Vec::new);
         self.number_of.resize_with(lists, Vec::new);
         self.is_ranked.resize(lists, false);
         self.words.resize(lists, 0);
         for &label in &self.touched {
-            for &list in meaning.lists_of_label.get(label as usize).into_iter().flatten() {
-                let bindings = &mut self.bindings[list as usize];
-                let more = &self.by_label[label as usize];
+            for &list in resolution.lists_of_label.get(label.index()).into_iter().flatten() {
+                let bindings = &mut self.bindings[list.index()];
+                let more = &self.by_label[label.index()];
                 if bindings.len() + more.len() > BINDINGS_MAX {
                     return false;
                 }
@@ -198,27 +203,27 @@ impl MessageBindings {
             }
         }
         for &list in &self.active {
-            self.words[list as usize] = self.bindings[list as usize].len().div_ceil(u64::BITS as usize);
-            self.is_ranked[list as usize] = meaning.lists[list as usize].labels.len() == 1;
+            self.words[list.index()] = self.bindings[list.index()].len().div_ceil(u64::BITS as usize);
+            self.is_ranked[list.index()] = resolution.lists[list.index()].labels.len() == 1;
         }
         self.number_bindings(message.document.nodes.len());
         true
     }
 
-    /// Numbers the bindings of lists of several label paths.
+    /// Numbers the bindings of lists of several label paths, in document order.
     fn number_bindings(&mut self, nodes: usize) {
-        let has_own = |list: &&BindingListId| !self.is_ranked[**list as usize];
-        let lengths = self.active.iter().filter(has_own).map(|&list| self.number_of[list as usize].len());
-        let (kept, more) = lengths.fold((0, 0), |(kept, more), len| (kept + len, more + nodes.saturating_sub(len)));
-        if self.number_count + more > NUMBERS_MAX && kept < self.number_count / 2 {
-            // Most are of lists that have no bindings on this message.
+        let has_own = |list: &&BindingListId| !self.is_ranked[list.index()];
+        let lengths = self.active.iter().filter(has_own).map(|&list| self.number_of[list.index()].len());
+        let (used, more) = lengths.fold((0, 0), |(used, more), len| (used + len, more + nodes.saturating_sub(len)));
+        if self.number_count + more > NUMBERS_MAX && used < self.number_count / 2 {
+            // Most entries belong to lists without bindings on this message.
             self.number_of.iter_mut().for_each(|numbers| *numbers = Vec::new());
             self.number_count = 0;
         }
         for &list in self.active.iter().filter(has_own) {
-            let bindings = &mut self.bindings[list as usize];
+            let bindings = &mut self.bindings[list.index()];
             bindings.sort_unstable();
-            let number_of = &mut self.number_of[list as usize];
+            let number_of = &mut self.number_of[list.index()];
             let len = number_of.len().max(nodes);
             self.number_count -= number_of.len();
             if self.number_count + len > NUMBERS_MAX {
@@ -233,45 +238,45 @@ impl MessageBindings {
         }
     }
 
-    /// Finds the set of bindings of each condition; `false`: that takes too much.
+    /// Finds the set of bindings of each condition. Returns `false` if that exceeds the limits.
     pub fn compare(
         &mut self,
-        meaning: &PathResolution,
-        selector: &ConditionIndex,
+        resolution: &PathResolution,
+        index: &ConditionIndex,
         interner: &Interner,
         message: Message<'_>,
     ) -> bool {
         self.bits.clear();
         self.value_bytes = 0;
-        let most = VALUE_BYTES_MAX + 4 * message.source.len();
+        let bytes_max = VALUE_BYTES_MAX + 4 * message.source.len();
         let mut visits = 0;
         for number in 0..self.touched.len() {
             let label = self.touched[number];
-            for reading in meaning.readings.get(label as usize).into_iter().flatten() {
-                if !self.read(reading, label, (selector, interner), message, most) {
+            for reading in resolution.readings.get(label.index()).into_iter().flatten() {
+                if !self.read(reading, label, (index, interner), message, bytes_max) {
                     return false;
                 }
-                visits += self.equal.len() * meaning.strands.column_count(reading.strands);
+                visits += self.equal.len() * resolution.strands.column_count(reading.strands);
                 if visits > COLUMN_READS_MAX {
                     return false;
                 }
                 if !self.equal.is_empty() {
-                    self.note(meaning, reading, selector, message);
+                    self.add_satisfied(resolution, reading, index, message);
                 }
             }
         }
         true
     }
 
-    /// Finds what the values of the elements of a label path, or of their attributes, are equal to; `false`: they have more
-    /// than `most` bytes.
+    /// Finds the constants that the values of a label path are equal to. Returns `false` if the values read so far have
+    /// more than `bytes_max` bytes.
     fn read(
         &mut self,
         reading: &ValueColumn,
         label: GuideNodeId,
-        (selector, interner): (&ConditionIndex, &Interner),
+        (index, interner): (&ConditionIndex, &Interner),
         message: Message<'_>,
-        most: usize,
+        bytes_max: usize,
     ) -> bool {
         let Self { by_label, equal, values, value_bytes, .. } = self;
         equal.clear();
@@ -279,8 +284,8 @@ impl MessageBindings {
             equal.extend(text.map(|row| (node, row)));
             equal.extend(number.map(|row| (node, row)));
         };
-        let find = |value: &str| EqualRows::to(value, selector, interner);
-        for &node in &by_label[label as usize] {
+        let find = |value: &str| EqualRows::of(value, index, interner);
+        for &node in &by_label[label.index()] {
             match reading.attribute {
                 None => match plain_value(message, node) {
                     Some(span) => {
@@ -308,67 +313,71 @@ impl MessageBindings {
                     }
                 }
             }
-            if *value_bytes > most {
+            if *value_bytes > bytes_max {
                 return false;
             }
         }
         true
     }
 
-    /// Notes the conditions that are satisfied by the values of a reading.
-    fn note(
+    /// Adds the conditions that the values of a reading satisfy.
+    fn add_satisfied(
         &mut self,
-        meaning: &PathResolution,
+        resolution: &PathResolution,
         reading: &ValueColumn,
-        selector: &ConditionIndex,
+        index: &ConditionIndex,
         message: Message<'_>,
     ) {
         let nodes = &message.document.nodes;
-        self.at.clear();
-        self.at.extend(self.equal.iter().map(|&(node, _)| node));
+        self.ancestors.clear();
+        self.ancestors.extend(self.equal.iter().map(|&(node, _)| node));
         let mut up = 0;
-        for strand in meaning.strands.get(reading.strands) {
+        for strand in resolution.strands.get(reading.strands) {
             while up < strand.up {
-                self.at.iter_mut().for_each(|node| *node = nodes[*node as usize].parent);
+                self.ancestors.iter_mut().for_each(|node| *node = nodes[*node as usize].parent);
                 up += 1;
             }
-            let columns = meaning.strands.columns(strand);
-            if self.words[strand.list as usize] > 1 {
-                self.note_wide(strand, columns, selector);
+            let columns = resolution.strands.columns(strand);
+            if self.words[strand.list.index()] > 1 {
+                self.add_wide(strand, columns, index);
                 continue;
             }
-            match selector.table() {
-                Some(table) => self.note_narrow(strand, columns, selector, |row, column| table[row.position(column)]),
-                None => self.note_narrow(strand, columns, selector, |row, column| selector.condition_at(row, column)),
+            match index.matrix() {
+                Some(matrix) => self.add_narrow(strand, columns, index, |row, column| matrix[row.position(column)]),
+                None => self.add_narrow(strand, columns, index, |row, column| index.condition_at(row, column)),
             }
         }
     }
 
-    /// Notes them for columns whose sets of bindings take one word. Nearly each condition may or may not be satisfied by
-    /// another value, so there is no jump for that.
+    /// Adds the conditions of columns whose sets of bindings take one word. Whether a condition was satisfied before cannot
+    /// be predicted, so the loop has no jump for it.
     #[inline]
-    fn note_narrow(
+    fn add_narrow(
         &mut self,
         strand: &ColumnStrand,
         columns: &[BindingColumnId],
-        selector: &ConditionIndex,
+        index: &ConditionIndex,
         condition_at: impl Fn(ConditionRow, BindingColumnId) -> BindingConditionId,
     ) {
-        let list = strand.list as usize;
+        let list = strand.list.index();
         let mut sets = std::mem::take(&mut self.sets);
         sets.clear();
         match self.numbers(strand.list) {
-            Some(numbers) => sets.extend(self.at.iter().map(|&node| 1_u64 << (numbers[node as usize] % u64::BITS))),
-            None => sets.extend(self.at.iter().map(|&node| 1_u64 << (self.number(strand.list, node) % u64::BITS))),
+            Some(numbers) => {
+                sets.extend(self.ancestors.iter().map(|&node| 1_u64 << (numbers[node as usize] % u64::BITS)))
+            }
+            None => {
+                sets.extend(self.ancestors.iter().map(|&node| 1_u64 << (self.number(strand.list, node) % u64::BITS)))
+            }
         }
         let Self { satisfied, satisfied_ends, held, equal, .. } = self;
-        let words = selector.words_of_list(strand.list);
+        let words = index.range_of_list(strand.list);
         let mut end = satisfied_ends[list] as usize - words.start;
         let satisfied = &mut satisfied[words.clone()];
         for &column in columns {
             for (&(_, row), set) in equal.iter().zip(&sets) {
                 let condition = condition_at(row, column);
-                let held = &mut held[condition as usize];
+                let held = &mut held[condition.index()];
                 satisfied[end] = condition;
                 end += usize::from(*held == 0);
                 *held |= set;
@@ -378,17 +387,17 @@ impl MessageBindings {
         self.sets = sets;
     }
 
-    /// The same where sets take several words.
-    fn note_wide(&mut self, strand: &ColumnStrand, columns: &[BindingColumnId], selector: &ConditionIndex) {
-        let (list, words) = (strand.list as usize, self.words[strand.list as usize]);
-        for (&(_, row), &node) in self.equal.iter().zip(&self.at) {
+    /// Adds the conditions of columns whose sets take several words.
+    fn add_wide(&mut self, strand: &ColumnStrand, columns: &[BindingColumnId], index: &ConditionIndex) {
+        let (list, words) = (strand.list.index(), self.words[strand.list.index()]);
+        for (&(_, row), &node) in self.equal.iter().zip(&self.ancestors) {
             let number = self.number(strand.list, node) as usize;
             for &column in columns {
-                let condition = selector.condition_at(row, column);
-                if condition as usize == selector.condition_count() {
+                let condition = index.condition_at(row, column);
+                if condition.index() == index.condition_count() {
                     continue;
                 }
-                let position = &mut self.held[condition as usize];
+                let position = &mut self.held[condition.index()];
                 if *position == 0 {
                     *position = self.bits.len() as u64 + 1;
                     self.bits.resize(self.bits.len() + words, 0);
@@ -401,23 +410,18 @@ impl MessageBindings {
         }
     }
 
-    /// Calls back with queries that have the same conditions, and the list and set of bindings that they match with; list
-    /// by list.
-    pub fn walk(
-        &mut self,
-        selector: &ConditionIndex,
-        mut matched: impl FnMut(&Self, BindingListId, &[u64], MemberRange),
-    ) {
+    /// Calls back, list by list, with queries that have the same conditions and with the set of bindings that satisfy them.
+    pub fn walk(&mut self, index: &ConditionIndex, mut matched: impl FnMut(&Self, BindingListId, &[u64], MemberRange)) {
         let (mut stack, mut all) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.all));
         for &list in &self.active {
-            let members = selector.unconditional(list);
+            let members = index.unconditional(list);
             if members.0 < members.1 {
                 fill(&mut all, self.bindings(list).len());
                 matched(self, list, &all, members);
             }
-            let held = ConditionBindings { words: self.words[list as usize], narrow: &self.held, bits: &self.bits };
-            let satisfied = selector.words_of_list(list).start..self.satisfied_ends[list as usize] as usize;
-            selector.walk(&self.satisfied[satisfied], held, &mut stack, |set, members| {
+            let held = ConditionBindings { words: self.words[list.index()], narrow: &self.held, bits: &self.bits };
+            let satisfied = index.range_of_list(list).start..self.satisfied_ends[list.index()] as usize;
+            index.walk(&self.satisfied[satisfied], held, &mut stack, |set, members| {
                 matched(self, list, set, members);
             });
         }
@@ -425,26 +429,7 @@ impl MessageBindings {
     }
 }
 
-/// The sets of bindings that satisfy the conditions of a list.
-#[derive(Clone, Copy)]
-pub(super) struct ConditionBindings<'a> {
-    /// How many words a set takes.
-    pub words: usize,
-    /// By condition, where it is one.
-    pub narrow: &'a [u64],
-    bits: &'a [u64],
-}
-
-impl<'a> ConditionBindings<'a> {
-    /// The bindings that satisfy a condition, where sets take several words; `None`: no binding does.
-    #[inline]
-    pub fn wide(self, condition: BindingConditionId) -> Option<&'a [u64]> {
-        let position = (self.narrow[condition as usize] as usize).checked_sub(1)?;
-        Some(&self.bits[position..position + self.words])
-    }
-}
-
-/// Where the value of an element stands in the message as it is; `None`: in no one place.
+/// Returns the span of the message that is the value of an element, or `None` if the value is no span.
 #[inline]
 fn plain_value(message: Message<'_>, element: NodeId) -> Option<ByteRange> {
     let nodes = &message.document.nodes;

@@ -1,132 +1,134 @@
-//! What the returned paths lead to on one message.
+//! The elements that returned paths select on one message.
 //!
-//! The elements of the message are gone through once, in document order. The label path of each tells which columns lead
-//! there, by how many levels up the bindings are (`guide.rs`); the element is noted with each of them that is asked for, so
-//! what a column leads to from a binding is in document order without being sorted. Elements that follow each other and
-//! that no column tells apart are noted as one.
+//! The elements of the message are visited once, in document order. The label path of each tells the columns that select
+//! it and how many levels up their bindings are ([`super::data_guide`]). The element is added to each requested column, so
+//! that the entries of a column are in document order without sorting. Adjacent elements that no column distinguishes are
+//! added as one slice.
 
 use crate::document::{Node, NodeId};
+use crate::ids::GuideNodeId;
 
 use super::super::interpreter::Interpreter;
 use super::bindings::MessageBindings;
-use super::data_guide::{GuideNodeId, PathResolution, ROOT};
+use super::data_guide::{PathResolution, ROOT};
 use super::prepared::{ColumnEntry, ColumnParts, PreparedResults, SEVERAL, Slice};
 
-/// Elements that are noted with columns, at most.
-const NOTES_MAX: usize = 1 << 20;
+/// Number of elements in columns at most.
+const ADDED_MAX: usize = 1 << 20;
 
-/// A slice of an entry that has several, and the next one; of the last, that means nothing.
+/// A slice of an entry with several, and the index of the next one. That of the last slice is not used.
 #[derive(Clone, Copy, Debug)]
 struct SliceLink {
     slice: Slice,
     next: u32,
 }
 
-/// What is needed to find it; kept from message to message for its memory.
+/// Scratch memory to fill columns.
 #[derive(Debug, Default)]
 pub(super) struct ColumnScratch {
-    /// The slices of entries that have several; the entry tells where the first and the last are.
+    /// The slices of entries with several. While columns are filled, such an entry holds its first and last link.
     links: Vec<SliceLink>,
-    /// The entries that have several.
+    /// Positions of the entries with several slices.
     several: Vec<u32>,
-    /// By list: bytes that any of its columns leads to, at most.
+    /// By list: bytes of any of its columns, at most.
     bytes_max: Vec<usize>,
-    /// Label paths of elements that could not be noted.
-    too_much: Vec<GuideNodeId>,
+    /// Label paths of elements that could not be added.
+    overflowed: Vec<GuideNodeId>,
 }
 
 impl ColumnScratch {
-    /// Finds what the columns that are asked for lead to.
-    pub fn find(
+    /// Fills the requested columns.
+    pub fn fill(
         &mut self,
         prepared: &mut PreparedResults,
         bindings: &MessageBindings,
-        meaning: &PathResolution,
-        session: &mut Interpreter<'_>,
+        resolution: &PathResolution,
+        interpreter: &mut Interpreter<'_>,
     ) {
         self.bytes_max.clear();
-        self.bytes_max.resize(meaning.lists.len(), 0);
-        self.limit(prepared, bindings, meaning);
-        self.give_up(prepared, meaning);
-        let (nodes, labels) = (&session.message.document.nodes[..], bindings.labels());
+        self.bytes_max.resize(resolution.lists.len(), 0);
+        self.check_limit(prepared, bindings, resolution);
+        self.mark_overflowed(prepared, resolution);
+        let (nodes, labels) = (&interpreter.message.document.nodes[..], bindings.labels());
         let mut node = 1;
         while node < nodes.len() {
             let label = labels[node];
-            let strands = meaning.strands.get(meaning.returned[label as usize]);
+            let strands = resolution.strands.get(resolution.returned[label.index()]);
             if strands.is_empty() {
                 node += 1;
-            } else if prepared.is_copied(session) {
-                match prepared.keep_slice(session, node as u32).filter(|slice| slice.end < SEVERAL) {
-                    Some(slice) => self.note(prepared, (bindings, meaning), (node, label, slice), nodes),
-                    None => self.too_much.push(label),
+            } else if prepared.is_copied(interpreter) {
+                match prepared.keep_slice(interpreter, node as u32).filter(|slice| slice.end < SEVERAL) {
+                    Some(slice) => self.add(prepared, (bindings, resolution), (node, label, slice), nodes),
+                    None => self.overflowed.push(label),
                 }
                 node += 1;
             } else {
-                // Where they are bindings themselves, each is one of its own.
-                let (next, slice) = run(nodes, labels, node, strands[0].up > 0);
+                // Elements that are bindings themselves stay apart.
+                let (next, slice) = adjacent(nodes, labels, node, strands[0].up > 0);
                 if slice.end < SEVERAL {
-                    self.note(prepared, (bindings, meaning), (node, label, slice), nodes);
+                    self.add(prepared, (bindings, resolution), (node, label, slice), nodes);
                 } else {
-                    self.too_much.push(label);
+                    self.overflowed.push(label);
                 }
                 node = next;
             }
         }
-        self.end(prepared);
-        self.give_up(prepared, meaning);
-        prepared.note_bytes(self.bytes_max.iter().copied().max().unwrap_or_default());
+        self.store_slices(prepared);
+        self.mark_overflowed(prepared, resolution);
+        prepared.raise_bytes_max(self.bytes_max.iter().copied().max().unwrap_or_default());
     }
 
-    /// Takes note of the label paths of which the elements would be noted too often.
-    fn limit(&mut self, prepared: &PreparedResults, bindings: &MessageBindings, meaning: &PathResolution) {
-        let strands = |label: GuideNodeId| meaning.returned[label as usize];
-        let count = |&label: &GuideNodeId| bindings.count(label) * meaning.strands.column_count(strands(label));
-        if bindings.touched().iter().map(count).sum::<usize>() <= NOTES_MAX {
+    /// Finds the label paths whose elements would be added too often.
+    fn check_limit(&mut self, prepared: &PreparedResults, bindings: &MessageBindings, resolution: &PathResolution) {
+        let strands = |label: GuideNodeId| resolution.returned[label.index()];
+        let count = |&label: &GuideNodeId| bindings.count(label) * resolution.strands.column_count(strands(label));
+        if bindings.touched().iter().map(count).sum::<usize>() <= ADDED_MAX {
             return;
         }
-        let mut notes = 0;
+        let mut added = 0;
         for &label in bindings.touched() {
-            let columns = meaning.strands.get(strands(label)).iter().flat_map(|strand| meaning.strands.columns(strand));
-            notes += bindings.count(label) * columns.filter(|&&column| prepared.is_requested(column)).count();
-            if notes > NOTES_MAX {
-                self.too_much.push(label);
+            let columns =
+                resolution.strands.get(strands(label)).iter().flat_map(|strand| resolution.strands.columns(strand));
+            added += bindings.count(label) * columns.filter(|&&column| prepared.is_requested(column)).count();
+            if added > ADDED_MAX {
+                self.overflowed.push(label);
             }
         }
     }
 
-    /// Notes that columns lead to too much.
-    fn give_up(&mut self, prepared: &mut PreparedResults, meaning: &PathResolution) {
-        for label in self.too_much.drain(..) {
-            let strands = meaning.strands.get(meaning.returned[label as usize]);
-            let columns = strands.iter().flat_map(|strand| meaning.strands.columns(strand));
-            columns.for_each(|&column| prepared.add_too_much(column));
+    /// Marks the columns that select elements which could not be added.
+    fn mark_overflowed(&mut self, prepared: &mut PreparedResults, resolution: &PathResolution) {
+        for label in self.overflowed.drain(..) {
+            let strands = resolution.strands.get(resolution.returned[label.index()]);
+            let columns = strands.iter().flat_map(|strand| resolution.strands.columns(strand));
+            columns.for_each(|&column| prepared.set_overflowed(column));
         }
     }
 
-    /// Notes an element with all columns that lead to it.
+    /// Adds an element, or adjacent ones, to the requested columns that select it.
     #[inline]
-    fn note(
+    fn add(
         &mut self,
         prepared: &mut PreparedResults,
-        (bindings, meaning): (&MessageBindings, &PathResolution),
+        (bindings, resolution): (&MessageBindings, &PathResolution),
         (node, label, slice): (usize, GuideNodeId, Slice),
         nodes: &[Node],
     ) {
-        let Self { links, several, bytes_max, too_much } = self;
+        let Self { links, several, bytes_max, overflowed } = self;
         let ColumnParts { starts, entries, .. } = prepared.parts();
         let bytes = slice.end - slice.start;
-        let (mut at, mut up) = (node, 0);
-        let strands = meaning.strands.get(meaning.returned[label as usize]);
+        let (mut binding, mut up) = (node, 0);
+        let strands = resolution.strands.get(resolution.returned[label.index()]);
         for strand in strands {
             while up < strand.up {
-                at = nodes[at].parent as usize;
+                binding = nodes[binding].parent as usize;
                 up += 1;
             }
-            bytes_max[strand.list as usize] += bytes as usize;
-            let number = bindings.number(strand.list, at as NodeId);
-            for &column in meaning.strands.columns(strand) {
-                let position = starts[column as usize].saturating_add(number);
-                // There is none if nobody asks for the column.
+            bytes_max[strand.list.index()] += bytes as usize;
+            let number = bindings.number(strand.list, binding as NodeId);
+            for &column in resolution.strands.columns(strand) {
+                let position = starts[column.index()].saturating_add(number);
+                // A column that is not requested has no entries.
                 let Some(entry) = entries.get_mut(position as usize) else { continue };
                 if entry.bytes == 0 {
                     *entry = ColumnEntry { slice, bytes };
@@ -134,27 +136,27 @@ impl ColumnScratch {
                     entry.slice.end = slice.end;
                     entry.bytes += bytes;
                 } else if !add_link(entry, slice, (links, several), position) {
-                    too_much.push(label);
+                    overflowed.push(label);
                 }
             }
         }
     }
 
-    /// Puts the slices of entries that have several one behind the other.
-    fn end(&mut self, prepared: &mut PreparedResults) {
+    /// Stores the slices of entries with several next to each other.
+    fn store_slices(&mut self, prepared: &mut PreparedResults) {
         let Self { links, several, .. } = self;
         let ColumnParts { entries, slices, several_bytes, .. } = prepared.parts();
         for &position in &*several {
             let entry = &mut entries[position as usize];
-            let Slice { start: mut at, end: last } = entry.slice;
+            let Slice { start: mut link, end: last } = entry.slice;
             let start = slices.len() as u32;
             loop {
-                let SliceLink { slice, next } = links[at as usize];
+                let SliceLink { slice, next } = links[link as usize];
                 slices.push(slice);
-                if at == last {
+                if link == last {
                     break;
                 }
-                at = next;
+                link = next;
             }
             entry.slice = Slice { start, end: slices.len() as u32 };
             *several_bytes += entry.bytes();
@@ -164,10 +166,10 @@ impl ColumnScratch {
     }
 }
 
-/// The bytes of an element and of those behind it that all columns lead to that lead to it, and what comes then: they have
-/// its label path and parent, and no elements in them or between them.
+/// Returns the index of the next element to visit, and the slice of an element with the elements right after it that the
+/// same columns select: elements of its label path and parent, without elements in them or anything between them.
 #[inline]
-fn run(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) -> (usize, Slice) {
+fn adjacent(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) -> (usize, Slice) {
     let Node { span, parent, end, .. } = nodes[first];
     let mut slice = Slice { start: span.start, end: span.end };
     let is_leaf =
@@ -187,7 +189,7 @@ fn run(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) ->
     (next, slice)
 }
 
-/// Adds a slice to an entry that has one or several, not ending where it begins; `false`: that makes too many bytes.
+/// Adds a slice to an entry that ends elsewhere. Returns `false` if the entry would have too many bytes.
 #[inline]
 fn add_link(
     entry: &mut ColumnEntry,

@@ -1,384 +1,402 @@
-//! The queries by what they ask of bindings, laid out to be walked.
+//! The queries of the catalog, laid out for lookup by the conditions that bindings satisfy.
 //!
-//! On the label paths known, a *condition* is a column that is compared with a constant, however the paths to it are
-//! spelt. Queries with the same conditions lie next to each other. Those with several are in a tree, as branches below the
-//! first condition: a branch asks for one condition more, or for two if nothing branches off between them. A message walks
+//! A *condition* is a column that is compared with a constant, however the paths to the column are spelt. Queries with
+//! the same conditions lie next to each other. Queries with several conditions form trees: the root is the first
+//! condition, and each branch below asks for one more, or for two if no query branches off between them. A message walks
 //! the trees of the conditions that it satisfies, with the set of bindings that satisfy all conditions so far, and leaves
-//! a branch as soon as that set is empty: which decides conjunctions for all queries that begin with the same conditions
-//! at once. Branches of one place lie next to each other, and are looked at without a jump: which of them have a binding
-//! is hard to foretell. The first condition of a query is the one that held least often so far: so most queries are on
-//! trees that are not walked.
+//! a branch when that set is empty. So a conjunction is decided once for all queries that begin with it. Sibling branches
+//! lie next to each other and are tested without a jump, because the processor cannot predict which of them have
+//! bindings. The first condition of a query is the one that has held least often so far, so that most trees are not
+//! walked.
 
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use super::super::program::family::{ConstantId, NONE};
-use super::bindings::ConditionBindings;
-use super::catalog::{ConditionClass, ConditionClassId, QueryCatalog, key};
-use super::data_guide::{BindingColumnId, BindingListId, PathResolution};
+use crate::ids::{BindingColumnId, BindingConditionId, BindingListId, ComparedPathId, ConstantId};
 
-pub(super) type BindingConditionId = u32;
+use super::catalog::{ConditionClass, QueryCatalog};
+use super::data_guide::PathResolution;
 
-/// Places of a table of conditions, at most: so many, and so many for each condition.
-const TABLE_FREE: usize = 1 << 16;
-const TABLE_PER_CONDITION: usize = 8;
+/// Entries of a [`ConditionMatrix`] at most: this many, and this many for each condition.
+const MATRIX_FREE: usize = 1 << 16;
+const MATRIX_PER_CONDITION: usize = 8;
 
 /// Start and end of members.
 pub(super) type MemberRange = (u32, u32);
 
-/// A query, and the number of its recipe among those of the list.
+/// Start and end of sibling branches.
+type BranchRange = (u32, u32);
+
+/// A query and its constructor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexedQuery {
     pub query: u32,
-    pub row: u32,
-    /// Which of [`ConditionIndex::rows`] it is.
-    pub row_index: u32,
+    /// Index of its constructor among those of the binding list.
+    pub constructor: u32,
+    /// Position of the constructor in the [distinct constructors](ConditionIndex::constructors) of neighbours.
+    pub distinct_index: u32,
 }
 
-/// Queries that ask for certain conditions, and the branches of those that ask for more.
+/// The queries that ask for the conditions up to here, and the branches of those that ask for more.
 #[derive(Clone, Copy, Debug, Default)]
 struct ConditionBranch {
     members: MemberRange,
-    below: (u32, u32),
+    below: BranchRange,
 }
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct ConditionIndex {
-    /// By column and constant.
-    condition_of: FxHashMap<u64, BindingConditionId>,
-    table: ConditionTable,
+    /// By [`condition_key`].
+    condition_ids: FxHashMap<u64, BindingConditionId>,
+    matrix: ConditionMatrix,
     /// By condition: the queries that begin with it.
-    tops: Vec<ConditionBranch>,
-    /// By list: the queries that ask for nothing.
+    roots: Vec<ConditionBranch>,
+    /// By binding list: the queries without conditions.
     unconditional: Vec<MemberRange>,
-    /// By branch below others: the conditions that it asks for, twice the same if it is one.
+    /// By branch below a root: the conditions that it asks for, the same one twice if it is one.
     asks: Vec<[BindingConditionId; 2]>,
     branches: Vec<ConditionBranch>,
     members: Vec<IndexedQuery>,
-    /// The recipes of members that are next to each other, ascending, each once.
-    rows: Vec<u32>,
-    several_count: usize,
-    /// By list: where there is room for all conditions of it, and for one more; and where there is none any more.
-    list_ranges: Vec<u32>,
+    /// The constructors of members with the same conditions, ascending, each once.
+    constructors: Vec<u32>,
+    multi_condition_count: usize,
+    /// By binding list: the start of a range for all its conditions and one more. The end of the last range follows.
+    list_starts: Vec<u32>,
 }
 
-/// The conditions by constant and column, as a table; empty where it would be nearly so.
+/// Returns the key of a condition in the table of all.
+fn condition_key(column: BindingColumnId, constant: ConstantId) -> u64 {
+    u64::from(column.as_u32()) << u32::BITS | u64::from(constant.as_u32())
+}
+
+/// Returns the index of the column and the constant of a [`condition_key`].
+fn split_key(key: u64) -> (usize, ConstantId) {
+    ((key >> u32::BITS) as usize, ConstantId::from_u32(key as u32))
+}
+
+/// The conditions by constant and column as a matrix. It has no entries if most would be empty.
 #[derive(Debug, Default)]
-struct ConditionTable {
-    /// Which row is that of a constant.
+struct ConditionMatrix {
+    /// Index of the row of a constant.
     rows: FxHashMap<ConstantId, u32>,
-    /// How many columns there are, which is how long a row is.
-    columns: usize,
+    /// Number of columns of a row.
+    column_count: usize,
     conditions: Vec<BindingConditionId>,
 }
 
-impl ConditionTable {
-    fn of(condition_of: &FxHashMap<u64, BindingConditionId>, columns: usize) -> Self {
-        let mut table = Self { columns, ..Self::default() };
-        for &column_and_constant in condition_of.keys() {
-            let next = table.rows.len() as u32;
-            table.rows.entry(column_and_constant as u32).or_insert(next);
+impl ConditionMatrix {
+    fn of(condition_ids: &FxHashMap<u64, BindingConditionId>, column_count: usize) -> Self {
+        let mut matrix = Self { column_count, ..Self::default() };
+        for &key in condition_ids.keys() {
+            let next = matrix.rows.len() as u32;
+            matrix.rows.entry(split_key(key).1).or_insert(next);
         }
-        let size = table.rows.len() * columns;
-        if size <= TABLE_FREE + TABLE_PER_CONDITION * condition_of.len() {
-            table.conditions.resize(size, condition_of.len() as BindingConditionId);
-            for (&column_and_constant, &condition) in condition_of {
-                let row = table.rows[&(column_and_constant as u32)] as usize;
-                table.conditions[row * columns + (column_and_constant >> 32) as usize] = condition;
+        let size = matrix.rows.len() * column_count;
+        if size <= MATRIX_FREE + MATRIX_PER_CONDITION * condition_ids.len() {
+            matrix.conditions.resize(size, BindingConditionId::new(condition_ids.len()));
+            for (&key, &condition) in condition_ids {
+                let (column, constant) = split_key(key);
+                matrix.conditions[matrix.rows[&constant] as usize * column_count + column] = condition;
             }
         }
-        table
+        matrix
     }
 }
 
-/// A constant that is compared with.
+/// The conditions that ask for one constant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConditionRow {
     constant: ConstantId,
-    /// Where its conditions begin.
+    /// Position of its first condition in the matrix.
     start: u32,
 }
 
 impl ConditionRow {
-    /// Where the condition of a column is in [`ConditionIndex::table`].
+    /// Returns the position of the condition of a column in [`ConditionIndex::matrix`].
     #[inline]
     pub fn position(self, column: BindingColumnId) -> usize {
-        self.start as usize + column as usize
+        self.start as usize + column.index()
     }
 }
 
-/// A query with several conditions, ascending.
+/// A query with its constructor.
+type ConstructedQuery = (u32, u32);
+
+/// A query with several conditions, ascending: the conditions, the constructor and the query.
 type MultiConditionQuery = (Box<[BindingConditionId]>, u32, u32);
 
-/// Queries on their way into a selector.
+/// The queries of the catalog, sorted by their conditions and constructors.
 #[derive(Default)]
 struct SortedQueries {
-    /// List, make and query.
+    /// Binding list, constructor and query.
     unconditional: Vec<(BindingListId, u32, u32)>,
-    /// Condition, make and query.
+    /// Condition, constructor and query.
     single: Vec<(BindingConditionId, u32, u32)>,
     several: Vec<MultiConditionQuery>,
 }
 
 impl ConditionIndex {
-    /// `how_often`: on how many of the messages so far a value was as a class asks for, if that is known.
-    pub fn of(classes: &QueryCatalog, meaning: &PathResolution, how_often: impl Fn(&ConditionClass) -> u32) -> Self {
-        let mut selector = Self::default();
-        selector.number_conditions(classes, meaning, how_often);
+    /// Lays out the queries of the catalog. `match_count` returns on how many messages the condition of a class has held.
+    pub fn of(
+        catalog: &QueryCatalog,
+        resolution: &PathResolution,
+        match_count: impl Fn(&ConditionClass) -> u32,
+    ) -> Self {
+        let mut index = Self::default();
+        index.number_conditions(catalog, resolution, match_count);
         let mut sorted = SortedQueries::default();
-        for (_, class) in classes.classes.iter() {
-            selector.sort(classes, meaning, class, &mut sorted);
+        for (_, class) in catalog.classes.iter() {
+            index.sort_members(catalog, resolution, class, &mut sorted);
         }
         sorted.unconditional.sort_unstable();
         sorted.single.sort_unstable();
         sorted.several.sort_unstable();
-        selector.several_count = sorted.several.len();
-        selector.unconditional = vec![(0, 0); meaning.lists.len()];
+        index.multi_condition_count = sorted.several.len();
+        index.unconditional = vec![(0, 0); resolution.lists.len()];
         for same in sorted.unconditional.chunk_by(|a, b| a.0 == b.0) {
-            let members = selector.add_members(same.iter().map(|&(_, row, query)| (query, row)));
-            selector.unconditional[same[0].0 as usize] = members;
+            let members = index.add_members(same.iter().map(|&(_, constructor, query)| (constructor, query)));
+            index.unconditional[same[0].0.index()] = members;
         }
-        selector.lay_out(&sorted);
-        selector.table = ConditionTable::of(&selector.condition_of, meaning.columns.len());
-        selector
+        index.add_roots(&sorted);
+        index.matrix = ConditionMatrix::of(&index.condition_ids, resolution.columns.len());
+        index
     }
 
-    /// Numbers the conditions, those that hold least often first.
+    /// Numbers the conditions, those that have held least often first.
     fn number_conditions(
         &mut self,
-        classes: &QueryCatalog,
-        meaning: &PathResolution,
-        how_often: impl Fn(&ConditionClass) -> u32,
+        catalog: &QueryCatalog,
+        resolution: &PathResolution,
+        match_count: impl Fn(&ConditionClass) -> u32,
     ) {
         let mut conditions: Vec<(u32, u64, BindingListId)> = Vec::new();
-        for (_, class) in classes.classes.iter().filter(|(_, class)| class.pair != NONE) {
-            let column = meaning.column_of_pair[class.pair as usize];
-            if column != NONE {
-                let list = meaning.list_of_source[class.source as usize];
-                conditions.push((how_often(class), key(column, class.constant), list));
+        for (_, class) in catalog.classes.iter() {
+            if let (Some(list), Some(column)) = (resolution.list_of(class.source), resolution.column_of(class.compared))
+            {
+                conditions.push((match_count(class), condition_key(column, class.constant), list));
             }
         }
         conditions.sort_unstable();
-        self.list_ranges = vec![0; meaning.lists.len() + 1];
-        for (_, column_and_constant, list) in conditions {
-            let next = self.condition_of.len() as BindingConditionId;
-            self.condition_of.entry(column_and_constant).or_insert_with(|| {
-                self.list_ranges[list as usize + 1] += 1;
+        self.list_starts = vec![0; resolution.lists.len() + 1];
+        for (_, key, list) in conditions {
+            let next = BindingConditionId::new(self.condition_ids.len());
+            self.condition_ids.entry(key).or_insert_with(|| {
+                self.list_starts[list.index() + 1] += 1;
                 next
             });
         }
-        for list in 0..meaning.lists.len() {
-            self.list_ranges[list + 1] += self.list_ranges[list] + 1;
+        for list in 0..resolution.lists.len() {
+            self.list_starts[list + 1] += self.list_starts[list] + 1;
         }
     }
 
-    /// The condition of a class; `None`: there is none.
-    pub fn condition(&self, meaning: &PathResolution, class: &ConditionClass) -> Option<BindingConditionId> {
-        let column = *meaning.column_of_pair.get(class.pair as usize)?;
-        self.condition_of.get(&key(column, class.constant)).copied()
+    /// Returns the condition of a class, or `None` if its paths select nothing.
+    pub fn condition(&self, resolution: &PathResolution, class: &ConditionClass) -> Option<BindingConditionId> {
+        let column = resolution.column_of(class.compared)?;
+        self.condition_ids.get(&condition_key(column, class.constant)).copied()
     }
 
-    /// How many queries have several conditions.
-    pub fn several_count(&self) -> usize {
-        self.several_count
+    /// Returns the number of queries with several conditions.
+    pub fn multi_condition_count(&self) -> usize {
+        self.multi_condition_count
     }
 
-    fn sort(
-        &mut self,
-        classes: &QueryCatalog,
-        meaning: &PathResolution,
+    fn sort_members(
+        &self,
+        catalog: &QueryCatalog,
+        resolution: &PathResolution,
         class: &ConditionClass,
         sorted: &mut SortedQueries,
     ) {
-        let list = meaning.list_of_source[class.source as usize];
-        if list == NONE {
+        let Some(list) = resolution.list_of(class.source) else { return };
+        if class.compared == ComparedPathId::ABSENT {
+            let members = class.members.iter();
+            sorted.unconditional.extend(members.map(|m| (list, resolution.constructor_of(m.plan), m.query)));
             return;
         }
-        let row = |plan: u32| meaning.constructor_of[plan as usize];
-        if class.pair == NONE {
-            sorted.unconditional.extend(class.members.iter().map(|member| (list, row(member.plan), member.query)));
-            return;
-        }
-        let Some(first) = self.condition(meaning, class) else { return };
+        let Some(first) = self.condition(resolution, class) else { return };
         for member in &class.members {
-            let others: &[ConditionClassId] = classes.also.get(member.also).map_or(&[], |others| others);
+            let constructor = resolution.constructor_of(member.plan);
+            let further = catalog.further.get(member.further).into_iter().flatten();
             let mut conditions = vec![first];
-            conditions.extend(others.iter().filter_map(|&class| self.condition(meaning, classes.classes.get(class)?)));
+            conditions.extend(further.filter_map(|&class| self.condition(resolution, catalog.classes.get(class)?)));
             conditions.sort_unstable();
             conditions.dedup();
             match conditions[..] {
-                [only] => sorted.single.push((only, row(member.plan), member.query)),
-                _ => sorted.several.push((conditions.into(), row(member.plan), member.query)),
+                [only] => sorted.single.push((only, constructor, member.query)),
+                _ => sorted.several.push((conditions.into(), constructor, member.query)),
             }
         }
     }
 
-    fn lay_out(&mut self, sorted: &SortedQueries) {
+    fn add_roots(&mut self, sorted: &SortedQueries) {
         let (mut single, mut several) = (&sorted.single[..], &sorted.several[..]);
-        for condition in 0..self.condition_of.len() as BindingConditionId {
-            let mine;
-            (mine, single) = single.split_at(single.partition_point(|&(of, ..)| of == condition));
-            let more;
-            (more, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
-            let members = self.add_members(mine.iter().map(|&(_, row, query)| (query, row)));
-            let below = self.lay_out_below(more);
-            self.tops.push(ConditionBranch { members, below });
+        for condition in (0..self.condition_ids.len()).map(BindingConditionId::new) {
+            let (own_single, own_several);
+            (own_single, single) = single.split_at(single.partition_point(|&(of, ..)| of == condition));
+            (own_several, several) = several.split_at(several.partition_point(|(of, ..)| of[0] == condition));
+            let members = self.add_members(own_single.iter().map(|&(_, constructor, query)| (constructor, query)));
+            let below = self.add_tree(own_several);
+            self.roots.push(ConditionBranch { members, below });
         }
     }
 
-    /// Lays out queries that begin with the same condition and have others; returns their first branches.
-    fn lay_out_below(&mut self, several: &[MultiConditionQuery]) -> (u32, u32) {
-        let first = self.branches.len() as u32;
+    /// Lays out queries with the same first condition and further ones. Returns the branches below the root.
+    fn add_tree(&mut self, several: &[MultiConditionQuery]) -> BranchRange {
         let mut open = Vec::new();
-        self.add_branches(several, 1, &mut open);
-        let below = (first, self.branches.len() as u32);
+        let below = self.add_branches(several, 1, &mut open);
         while let Some((branch, queries, depth)) = open.pop() {
             let queries: &[MultiConditionQuery] = queries;
-            let (here, more) = queries.split_at(queries.partition_point(|(of, ..)| of.len() == depth));
-            let members = self.add_members(here.iter().map(|&(_, row, query)| (query, row)));
-            let first = self.branches.len() as u32;
-            self.add_branches(more, depth, &mut open);
-            self.branches[branch] = ConditionBranch { members, below: (first, self.branches.len() as u32) };
+            let (here, deeper) = queries.split_at(queries.partition_point(|(of, ..)| of.len() == depth));
+            let members = self.add_members(here.iter().map(|&(_, constructor, query)| (constructor, query)));
+            let below = self.add_branches(deeper, depth, &mut open);
+            self.branches[branch] = ConditionBranch { members, below };
         }
         below
     }
 
-    /// Adds the branches of queries that have so many conditions in common and others; what each is to lead to is `open`.
+    /// Adds the branches of queries that have their first `depth` conditions in common and ask for more. Pushes the
+    /// queries of each branch to `open`, with the number of conditions that they then have in common.
     fn add_branches<'a>(
         &mut self,
         several: &'a [MultiConditionQuery],
         depth: usize,
         open: &mut Vec<(usize, &'a [MultiConditionQuery], usize)>,
-    ) {
+    ) -> BranchRange {
+        let first = self.branches.len() as u32;
         for same in several.chunk_by(|(a, ..), (b, ..)| a[depth] == b[depth]) {
             let (least, greatest) = (&same[0].0, &same[same.len() - 1].0);
             let ask = least[depth];
-            let is_alone = least.len() > depth + 1 && least[depth + 1] == greatest[depth + 1];
-            let next = if is_alone { least[depth + 1] } else { ask };
-            open.push((self.branches.len(), same, depth + 1 + usize::from(is_alone)));
+            let asks_for_two = least.len() > depth + 1 && least[depth + 1] == greatest[depth + 1];
+            let next = if asks_for_two { least[depth + 1] } else { ask };
+            open.push((self.branches.len(), same, depth + 1 + usize::from(asks_for_two)));
             self.asks.push([ask, next]);
             self.branches.push(ConditionBranch::default());
         }
+        (first, self.branches.len() as u32)
     }
 
-    /// Adds queries that ask for the same, each with its recipe, in the order of these.
-    fn add_members(&mut self, members: impl Iterator<Item = (u32, u32)>) -> MemberRange {
+    /// Adds queries with the same conditions, in the order of their constructors.
+    fn add_members(&mut self, members: impl Iterator<Item = ConstructedQuery>) -> MemberRange {
         let (start, mut last) = (self.members.len() as u32, None);
-        for (query, row) in members {
-            if last != Some(row) {
-                self.rows.push(row);
-                last = Some(row);
+        for (constructor, query) in members {
+            if last != Some(constructor) {
+                self.constructors.push(constructor);
+                last = Some(constructor);
             }
-            self.members.push(IndexedQuery { query, row, row_index: self.rows.len() as u32 - 1 });
+            let distinct_index = self.constructors.len() as u32 - 1;
+            self.members.push(IndexedQuery { query, constructor, distinct_index });
         }
         (start, self.members.len() as u32)
     }
 
-    /// How many conditions there are.
+    /// Returns the number of conditions. As an id, it stands for a condition that no query asks for.
     pub fn condition_count(&self) -> usize {
-        self.tops.len()
+        self.roots.len()
     }
 
-    /// How many lists there are.
+    /// Returns the number of binding lists.
     pub fn list_count(&self) -> usize {
         self.unconditional.len()
     }
 
-    /// Where there is room for all conditions of a list, and for one more.
+    /// Returns a range that is as long as the conditions of a binding list and one more, apart from those of other lists.
     #[inline]
-    pub fn words_of_list(&self, list: BindingListId) -> Range<usize> {
-        self.list_ranges[list as usize] as usize..self.list_ranges[list as usize + 1] as usize
+    pub fn range_of_list(&self, list: BindingListId) -> Range<usize> {
+        self.list_starts[list.index()] as usize..self.list_starts[list.index() + 1] as usize
     }
 
-    /// How much room that is for all lists.
-    pub fn set_words(&self) -> usize {
-        self.list_ranges.last().map_or(0, |&end| end as usize)
+    /// Returns the end of the ranges of all lists.
+    pub fn range_end(&self) -> usize {
+        self.list_starts.last().map_or(0, |&end| end as usize)
     }
 
-    /// The conditions that ask for a constant, if there are any.
+    /// Returns the conditions that ask for a constant, if there are any.
     #[inline]
     pub fn row(&self, constant: ConstantId) -> Option<ConditionRow> {
-        let row = *self.table.rows.get(&constant)?;
-        // Where there is no table, that means nothing.
-        Some(ConditionRow { constant, start: (row as usize * self.table.columns) as u32 })
+        let row = *self.matrix.rows.get(&constant)?;
+        // Without entries in the matrix, the start is not used.
+        Some(ConditionRow { constant, start: (row as usize * self.matrix.column_count) as u32 })
     }
 
-    /// By [`ConditionRow::position`], the condition that a column is equal to the constant of a row; [`Self::condition_count`] where no
-    /// query asks for it. `None`: there would be hardly any.
+    /// Returns the conditions by [`ConditionRow::position`], or `None` if most would be empty. An entry is
+    /// [`Self::condition_count`] if no query asks for it.
     #[inline]
-    pub fn table(&self) -> Option<&[BindingConditionId]> {
-        Some(&self.table.conditions[..]).filter(|conditions| !conditions.is_empty())
+    pub fn matrix(&self) -> Option<&[BindingConditionId]> {
+        Some(&self.matrix.conditions[..]).filter(|conditions| !conditions.is_empty())
     }
 
-    /// The condition that a column is equal to the constant of a row; [`Self::condition_count`]: no query asks for it.
+    /// Returns the condition that a column is equal to the constant of a row, or [`Self::condition_count`] if no query
+    /// asks for it.
     #[inline]
     pub fn condition_at(&self, row: ConditionRow, column: BindingColumnId) -> BindingConditionId {
-        if let Some(&condition) = self.table.conditions.get(row.position(column)) {
+        if let Some(&condition) = self.matrix.conditions.get(row.position(column)) {
             return condition;
         }
-        let existing = self.condition_of.get(&key(column, row.constant)).copied();
-        existing.unwrap_or(self.condition_count() as BindingConditionId)
+        let existing = self.condition_ids.get(&condition_key(column, row.constant)).copied();
+        existing.unwrap_or(BindingConditionId::new(self.condition_count()))
     }
 
-    /// The queries that ask nothing of the bindings of a list.
+    /// Returns the queries of a binding list without conditions.
     pub fn unconditional(&self, list: BindingListId) -> MemberRange {
-        self.unconditional[list as usize]
+        self.unconditional[list.index()]
     }
 
+    /// Returns members.
     #[inline]
     pub fn members(&self, (start, end): MemberRange) -> &[IndexedQuery] {
         &self.members[start as usize..end as usize]
     }
 
-    /// The different recipes of members, ascending, by number among those of the list.
+    /// Returns the distinct constructors of members, ascending, by index among those of the binding list.
     #[inline]
-    pub fn rows(&self, members: &[IndexedQuery]) -> &[u32] {
+    pub fn constructors(&self, members: &[IndexedQuery]) -> &[u32] {
         match members {
-            [first, .., last] => &self.rows[first.row_index as usize..=last.row_index as usize],
-            [only] => &self.rows[only.row_index as usize..=only.row_index as usize],
+            [first, .., last] => &self.constructors[first.distinct_index as usize..=last.distinct_index as usize],
+            [only] => &self.constructors[only.distinct_index as usize..=only.distinct_index as usize],
             [] => &[],
         }
     }
 
-    /// Calls back with the queries that satisfied conditions of one list lead to, and the bindings that satisfy all that
-    /// they ask for. `stack` is scratch.
+    /// Calls back with the queries whose conditions are satisfied, and the bindings that satisfy all of them.
+    /// `satisfied` are conditions of one list; `stack` is scratch memory.
     pub fn walk(
         &self,
         satisfied: &[BindingConditionId],
         held: ConditionBindings<'_>,
         stack: &mut BranchStack,
-        mut bindings: impl FnMut(&[u64], MemberRange),
+        mut matched: impl FnMut(&[u64], MemberRange),
     ) {
         if held.words > 1 {
-            return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut bindings));
+            return satisfied.iter().for_each(|&condition| self.walk_wide(condition, held, stack, &mut matched));
         }
         for &condition in satisfied {
-            let (ConditionBranch { members, below }, set) =
-                (self.tops[condition as usize], held.narrow[condition as usize]);
+            let ConditionBranch { members, below } = self.roots[condition.index()];
+            let set = held.narrow[condition.index()];
             if members.0 < members.1 {
-                bindings(&[set], members);
+                matched(&[set], members);
             }
             if below.0 < below.1 {
-                self.walk_below(below, set, held.narrow, stack, &mut bindings);
+                self.walk_below(below, set, held.narrow, stack, &mut matched);
             }
         }
     }
 
     fn walk_below(
         &self,
-        below: (u32, u32),
+        below: BranchRange,
         set: u64,
         held: &[u64],
         stack: &mut BranchStack,
-        bindings: &mut impl FnMut(&[u64], MemberRange),
+        matched: &mut impl FnMut(&[u64], MemberRange),
     ) {
         self.push_branches(below, set, held, stack);
         while let Some((branch, set)) = stack.pop() {
             let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
-                bindings(&[set], members);
+                matched(&[set], members);
             }
             if below.0 < below.1 {
                 self.push_branches(below, set, held, stack);
@@ -386,33 +404,33 @@ impl ConditionIndex {
         }
     }
 
-    /// Puts branches on the stack that ask for what is satisfied by bindings of a set.
+    /// Pushes the branches whose conditions are satisfied by bindings of a set.
     #[inline]
-    fn push_branches(&self, (start, end): (u32, u32), set: u64, held: &[u64], stack: &mut BranchStack) {
+    fn push_branches(&self, (start, end): BranchRange, set: u64, held: &[u64], stack: &mut BranchStack) {
         stack.branches_visited += u64::from(end - start);
         let asks = &self.asks[start as usize..end as usize];
-        let words = stack.reserve(asks.len());
+        let free = stack.reserve(asks.len());
         let mut count = 0;
         for (branch, &[first, second]) in (start..).zip(asks) {
-            let common = set & held[first as usize] & held[second as usize];
-            words[count] = (branch, common);
+            let common = set & held[first.index()] & held[second.index()];
+            free[count] = (branch, common);
             count += usize::from(common != 0);
         }
         stack.length += count;
     }
 
-    /// Like [`Self::walk`], where sets take several words.
+    /// Walks the tree of a condition where sets take several words.
     fn walk_wide(
         &self,
         condition: BindingConditionId,
         held: ConditionBindings<'_>,
         stack: &mut BranchStack,
-        bindings: &mut impl FnMut(&[u64], MemberRange),
+        matched: &mut impl FnMut(&[u64], MemberRange),
     ) {
         let Some(set) = held.wide(condition) else { return };
-        let ConditionBranch { members, below } = self.tops[condition as usize];
+        let ConditionBranch { members, below } = self.roots[condition.index()];
         if members.0 < members.1 {
-            bindings(set, members);
+            matched(set, members);
         }
         stack.wide.clear();
         self.push_branches_wide(below, set, held, stack);
@@ -423,7 +441,7 @@ impl ConditionIndex {
             set.extend(stack.wide.drain(rest..));
             let ConditionBranch { members, below } = self.branches[branch as usize];
             if members.0 < members.1 {
-                bindings(&set, members);
+                matched(&set, members);
             }
             self.push_branches_wide(below, &set, held, stack);
         }
@@ -431,7 +449,7 @@ impl ConditionIndex {
 
     fn push_branches_wide(
         &self,
-        (start, end): (u32, u32),
+        (start, end): BranchRange,
         set: &[u64],
         held: ConditionBindings<'_>,
         stack: &mut BranchStack,
@@ -452,19 +470,39 @@ impl ConditionIndex {
     }
 }
 
-/// Branches that are still to be looked below, with the bindings that satisfy all that they ask for.
+/// The sets of bindings that satisfy the conditions of a list.
+#[derive(Clone, Copy)]
+pub(super) struct ConditionBindings<'a> {
+    /// Number of words of a set.
+    pub words: usize,
+    /// By condition: the set if it takes one word, otherwise its position in `bits` plus 1. 0 if no binding satisfies it.
+    pub narrow: &'a [u64],
+    pub bits: &'a [u64],
+}
+
+impl<'a> ConditionBindings<'a> {
+    /// Returns the bindings that satisfy a condition, where sets take several words. Returns `None` if no binding does.
+    #[inline]
+    pub fn wide(self, condition: BindingConditionId) -> Option<&'a [u64]> {
+        let position = (self.narrow[condition.index()] as usize).checked_sub(1)?;
+        Some(&self.bits[position..position + self.words])
+    }
+}
+
+/// Branches to be visited, with the bindings that satisfy all their conditions.
 #[derive(Debug, Default)]
 pub(super) struct BranchStack {
+    /// Branches with their sets, if these take one word.
     narrow: Vec<(u32, u64)>,
     length: usize,
-    /// Where sets take several words.
+    /// The sets of several words, one after the other.
     wide: Vec<u64>,
-    /// How many branches were looked at.
+    /// Number of branches that were tested.
     pub branches_visited: u64,
 }
 
 impl BranchStack {
-    /// So many places behind those in use, at least.
+    /// Returns at least `count` entries above the top of the stack.
     #[inline]
     fn reserve(&mut self, count: usize) -> &mut [(u32, u64)] {
         let end = self.length + count;

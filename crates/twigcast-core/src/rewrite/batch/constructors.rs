@@ -1,40 +1,41 @@
-//! What results are made of on whatever message: constant bytes around what columns lead to.
+//! Constructors: the constant bytes of results around their columns, the same for all messages.
 
 use std::array;
 
 use rustc_hash::FxHashMap;
 
-use super::super::program::family::Interned;
+use crate::ids::{BindingColumnId, BindingListId, ConstructorFormId, ResultConstructorId, SkeletonId};
+
+use super::super::program::family::SharedSkeleton;
 use super::super::program::template::{Skeleton, TemplatePiece};
 use super::super::run_buffer::{STEP, ShortConstant};
-use super::data_guide::{BindingColumnId, BindingListId};
 
-pub(super) type ResultConstructorId = u32;
+/// Columns of a constructor that are stored in it, without another lookup.
+pub(super) const INLINE_COLUMNS: usize = 3;
 
-/// Columns of a recipe that are kept with it.
-pub(super) const FIRSTS: usize = 3;
-
-/// Start and end among the constants of a form.
+/// Start and end in the constants of a form.
 pub(super) type ConstantRange = (u32, u32);
 
-/// What is constant about results, ready to be copied.
+/// The constant part of results, ready to be copied.
+///
+/// Where two values are given by array, the first applies to bindings for which a column selects something, the second
+/// to bindings for which all columns are empty.
 #[derive(Debug)]
 pub(super) struct ConstructorForm {
-    /// Before and after what is made of the bindings.
+    /// Markup before and after that of the bindings.
     pub prefix: Box<[u8]>,
     pub suffix: Box<[u8]>,
-    /// What is made of a binding begins with: the start tag, and what is behind it before any column; and where the columns
-    /// lead to nothing.
+    /// The start tag of a binding's element with the constants before its first column, or the whole empty element.
     pub heads: [ConstantRange; 2],
-    /// For each column which it is, and what is behind it, up to the end tag.
+    /// By place in the content: the column, and the constants after it up to and including the end tag.
     pub columns: Box<[(u32, ConstantRange)]>,
-    /// What is behind the columns is there so many times; and where these lead to nothing.
+    /// The number of times that the constants after the columns are written: 0 if the head is the whole element.
     pub tails: [u32; 2],
-    /// The constant parts one after the other, and a step of other bytes.
+    /// The constants, followed by a step of other bytes.
     pub constants: Box<[u8]>,
-    /// Bytes of the constant parts of a binding; and where the columns lead to nothing.
+    /// Number of constant bytes of a binding's element.
     pub constant_bytes: [usize; 2],
-    /// The constant parts of a binding, if each is short.
+    /// The constants of a binding's element, if each is short.
     pub shorts: Option<ShortConstants>,
 }
 
@@ -42,18 +43,18 @@ pub(super) struct ConstructorForm {
 #[derive(Debug)]
 pub(super) struct ShortConstants {
     pub head: ShortConstant,
-    /// In place of all, where the columns lead to nothing; `None`: that makes no difference.
-    pub nothing: Option<ShortConstant>,
-    /// For each column which it is, and what is behind it.
+    /// The element of a binding whose columns are all empty; `None` if it has the same constants as any other.
+    pub empty: Option<ShortConstant>,
+    /// By place in the content: the column, and the constants after it.
     pub columns: Box<[(u32, ShortConstant)]>,
 }
 
 impl ShortConstants {
     fn of(form: &ConstructorForm, constants: &[u8]) -> Option<Self> {
         let short = |(start, end): ConstantRange| ShortConstant::new(&constants[start as usize..end as usize]);
-        let nothing = if form.tails[1] == 0 { Some(short(form.heads[1])?) } else { None };
+        let empty = if form.tails[1] == 0 { Some(short(form.heads[1])?) } else { None };
         let columns = form.columns.iter().map(|&(column, constant)| Some((column, short(constant)?)));
-        Some(Self { head: short(form.heads[0])?, nothing, columns: columns.collect::<Option<_>>()? })
+        Some(Self { head: short(form.heads[0])?, empty, columns: columns.collect::<Option<_>>()? })
     }
 }
 
@@ -66,7 +67,7 @@ impl ConstructorForm {
             match piece {
                 TemplatePiece::Constant(bytes) => {
                     constants.extend_from_slice(bytes);
-                    columns.last_mut().map_or(&mut head, |(_, behind)| behind).1 = constants.len() as u32;
+                    columns.last_mut().map_or(&mut head, |(_, after)| after).1 = constants.len() as u32;
                 }
                 TemplatePiece::Column(column) => {
                     columns.push((*column as u32, (constants.len() as u32, constants.len() as u32)))
@@ -96,109 +97,108 @@ impl ConstructorForm {
         form
     }
 
-    /// Constant bytes in what is made of so many bindings, at most.
-    pub fn constant_bytes_max(&self, bindings: usize) -> usize {
-        let [some, none] = self.constant_bytes;
-        self.prefix.len() + bindings * some.max(none) + self.suffix.len()
+    /// Returns the number of constant bytes in the result of this many bindings, at most.
+    pub fn constant_bytes_max(&self, binding_count: usize) -> usize {
+        let [filled, empty] = self.constant_bytes;
+        self.prefix.len() + binding_count * filled.max(empty) + self.suffix.len()
     }
 }
 
-/// What results of the bindings of a list are made of.
+/// A form with its columns: makes results of the bindings of one list.
 #[derive(Clone, Copy, Debug)]
 struct ResultConstructor {
-    form: u32,
-    /// Where its columns are among those of all.
+    form: ConstructorFormId,
+    /// Start and end of its columns in the list of all.
     columns: (u32, u32),
-    /// The first of them as they stand in results; any in place of one that there is not.
-    firsts: [BindingColumnId; FIRSTS],
+    /// The first columns by place in results, padded with any column.
+    inline_columns: [BindingColumnId; INLINE_COLUMNS],
 }
 
-/// All recipes. There are many and each message uses many, so they lie close together.
+/// All constructors. There are many and each message uses many, so they lie close together.
 #[derive(Debug, Default)]
 pub(super) struct ResultConstructors {
     list: Vec<ResultConstructor>,
     columns: Vec<BindingColumnId>,
     forms: Vec<ConstructorForm>,
-    /// By number of the skeleton.
-    form_of: FxHashMap<u32, u32>,
-    /// By list: where its recipes begin.
+    form_ids: FxHashMap<SkeletonId, ConstructorFormId>,
+    /// By binding list: its first constructor.
     starts: Vec<ResultConstructorId>,
-    /// By list: all columns that its recipes need.
-    needed: Vec<Box<[BindingColumnId]>>,
-    /// The columns of any of them, at most.
+    /// By binding list: the columns of all its constructors.
+    columns_of_list: Vec<Box<[BindingColumnId]>>,
+    /// Number of columns of a constructor, at most.
     columns_max: usize,
 }
 
 impl ResultConstructors {
-    /// Adds those of the next list, each a skeleton and its columns.
-    pub fn add_list<'a>(&mut self, recipes: impl Iterator<Item = (&'a Interned<Skeleton>, &'a [BindingColumnId])>) {
-        self.starts.push(self.list.len() as ResultConstructorId);
+    /// Adds the constructors of the next binding list, each a skeleton and its columns.
+    pub fn add_list<'a>(&mut self, constructors: impl Iterator<Item = (&'a SharedSkeleton, &'a [BindingColumnId])>) {
+        self.starts.push(ResultConstructorId::new(self.list.len()));
         let first = self.columns.len();
-        for (skeleton, columns) in recipes {
-            let form = *self.form_of.entry(skeleton.id).or_insert_with(|| {
-                self.forms.push(ConstructorForm::new(&skeleton.object));
-                self.forms.len() as u32 - 1
+        for (skeleton, columns) in constructors {
+            let form = *self.form_ids.entry(skeleton.id).or_insert_with(|| {
+                self.forms.push(ConstructorForm::new(&skeleton.skeleton));
+                ConstructorFormId::new(self.forms.len() - 1)
             });
             let start = self.columns.len() as u32;
             self.columns.extend_from_slice(columns);
-            let firsts = array::from_fn(|position| {
-                let column = self.forms[form as usize].columns.get(position);
-                column.map_or(0, |&(column, _)| columns[column as usize])
+            let inline_columns = array::from_fn(|place| {
+                let column = self.forms[form.index()].columns.get(place);
+                column.map_or(BindingColumnId::from_u32(0), |&(column, _)| columns[column as usize])
             });
-            self.list.push(ResultConstructor { form, columns: (start, self.columns.len() as u32), firsts });
+            self.list.push(ResultConstructor { form, columns: (start, self.columns.len() as u32), inline_columns });
             self.columns_max = self.columns_max.max(columns.len());
         }
-        let mut needed = self.columns[first..].to_vec();
-        needed.sort_unstable();
-        needed.dedup();
-        self.needed.push(needed.into());
+        let mut columns = self.columns[first..].to_vec();
+        columns.sort_unstable();
+        columns.dedup();
+        self.columns_of_list.push(columns.into());
     }
 
-    /// The bytes of any result, at most, where lists have so many bindings and columns so many bytes.
-    pub fn bytes_max(&self, bindings: usize, column_bytes: usize) -> usize {
-        let constant = self.forms.iter().map(|form| form.constant_bytes_max(bindings)).max().unwrap_or_default();
+    /// Returns the bytes of any result, at most, for this many bindings and bytes in a column.
+    pub fn bytes_max(&self, binding_count: usize, column_bytes: usize) -> usize {
+        let constant = self.forms.iter().map(|form| form.constant_bytes_max(binding_count)).max().unwrap_or_default();
         constant + self.columns_max * column_bytes
     }
 
-    /// How many there are.
+    /// Returns the number of constructors.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The number of the first recipe of a list, and how many it has.
+    /// Returns the first constructor of a binding list and how many it has.
     pub fn of_list(&self, list: BindingListId) -> (ResultConstructorId, usize) {
-        let start = self.starts[list as usize];
-        let end = self.starts.get(list as usize + 1).map_or(self.list.len(), |&end| end as usize);
-        (start, end - start as usize)
+        let start = self.starts[list.index()];
+        let end = self.starts.get(list.index() + 1).map_or(self.list.len(), |end| end.index());
+        (start, end - start.index())
     }
 
-    /// All columns that the recipes of a list need.
-    pub fn needed(&self, list: BindingListId) -> &[BindingColumnId] {
-        &self.needed[list as usize]
+    /// Returns the columns of all constructors of a binding list, ascending.
+    pub fn columns_of_list(&self, list: BindingListId) -> &[BindingColumnId] {
+        &self.columns_of_list[list.index()]
     }
 
-    /// The columns that a recipe needs.
+    /// Returns the columns of a constructor.
     #[inline]
     pub fn columns(&self, id: ResultConstructorId) -> &[BindingColumnId] {
-        let (start, end) = self.list[id as usize].columns;
+        let (start, end) = self.list[id.index()].columns;
         &self.columns[start as usize..end as usize]
     }
 
-    /// The first columns of a recipe as they stand in results; any in place of one that there is not.
+    /// Returns the first columns of a constructor by place in results, padded with any column.
     #[inline]
-    pub fn firsts(&self, id: ResultConstructorId) -> [BindingColumnId; FIRSTS] {
-        self.list[id as usize].firsts
+    pub fn inline_columns(&self, id: ResultConstructorId) -> [BindingColumnId; INLINE_COLUMNS] {
+        self.list[id.index()].inline_columns
     }
 
-    /// The number of a recipe's form.
+    /// Returns the form of a constructor.
     #[inline]
-    pub fn form_of(&self, id: ResultConstructorId) -> u32 {
-        self.list[id as usize].form
+    pub fn form_of(&self, id: ResultConstructorId) -> ConstructorFormId {
+        self.list[id.index()].form
     }
 
-    /// The form of this number.
+    /// Returns a form.
     #[inline]
-    pub fn form(&self, number: u32) -> &ConstructorForm {
-        &self.forms[number as usize]
+    pub fn form(&self, id: ConstructorFormId) -> &ConstructorForm {
+        &self.forms[id.index()]
     }
 }

@@ -1,46 +1,46 @@
-//! The label paths that messages have shown so far (a data guide), and what the queries' paths mean on them.
+//! The label paths that messages have shown so far (a data guide), and what the paths of queries select on them.
 //!
 //! The label path of an element is the sequence of names from the root to it. A path of child and descendant steps
-//! selects elements by label path alone; so it is followed once on the tree of label paths, and from then on tells the
-//! elements of a message by a number. Paths that lead to the same label paths are the same to all messages seen so far,
-//! however they are spelt: what Diao 2005 (section 6.6) obtains by rewriting queries with the DTD, the guide learns.
+//! selects elements by label path alone. So it is resolved once on the tree of label paths, and from then on the label
+//! path of an element, a number, tells which paths select it. Paths that select the same label paths are equal on all
+//! messages seen so far, however they are spelt. Diao 2005 (section 6.6) obtains this by rewriting queries with the DTD;
+//! the data guide learns it from the messages.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::ids::{
+    BindingColumnId, BindingListId, BindingPathId, ComparedPathId, GuideNodeId, ResultPlanId, SkeletonId,
+};
 use crate::query::ast::NameTest;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
-use super::super::program::family::{Interned, NONE};
-use super::super::program::template::Skeleton;
+use super::super::program::family::SharedSkeleton;
 use super::catalog::QueryCatalog;
 use super::constructors::ResultConstructors;
 use super::linear_path::LinearPath;
 
-pub(super) type GuideNodeId = u32;
-/// Numbers of lists of bindings, columns and results, on this guide.
-pub(super) type BindingListId = u32;
-pub(super) type BindingColumnId = u32;
-
 /// The label path of the document node.
-pub(super) const ROOT: GuideNodeId = 0;
+pub(super) const ROOT: GuideNodeId = GuideNodeId::from_u32(0);
 
-/// Label paths that are remembered at most.
-const LABELS_MAX: usize = 2048;
+/// Number of label paths that are remembered at most.
+const LABEL_PATHS_MAX: usize = 2048;
 
-/// Steps from label paths to those below them that it may take to find out what all paths mean; and label paths of lists,
-/// and targets of columns, that are kept, at most. Where elements nest deeply in themselves, each binding has nearly all
-/// label paths below it, for each path anew.
-const STEPS_MAX: usize = 1 << 24;
-const KEPT_MAX: usize = 1 << 21;
+/// Steps from label paths to their children at most, to resolve all paths. Where elements nest deeply in themselves, each
+/// binding has nearly all label paths below it, and each path visits them anew.
+const RESOLUTION_STEPS_MAX: usize = 1 << 24;
 
-/// What may still be done and kept to find a meaning.
+/// Label paths of lists and targets of columns at most, for the same reason.
+const RESOLUTION_SIZE_MAX: usize = 1 << 21;
+
+/// What is left of the limits of one resolution.
 struct ResolutionBudget {
     steps: usize,
-    kept: usize,
+    size: usize,
 }
 
+/// A label path.
 #[derive(Debug)]
 pub(super) struct GuideNode {
     name: Name,
@@ -51,86 +51,95 @@ pub(super) struct GuideNode {
 /// The tree of label paths.
 #[derive(Debug)]
 pub(super) struct DataGuide {
-    pub list: Vec<GuideNode>,
+    nodes: Vec<GuideNode>,
     by_name: FxHashMap<(GuideNodeId, Name), GuideNodeId>,
-    /// What was looked up lately, by place; of children of the same place, the last.
-    recent: Box<[GuideEdge]>,
+    /// A direct-mapped cache of `by_name`.
+    cached: Box<[GuideEdge]>,
 }
 
-/// A label path and a name, and the label path of both.
+/// A label path, the name of a child and the child's label path.
 #[derive(Clone, Copy, Debug)]
 struct GuideEdge {
     parent: GuideNodeId,
     name: Name,
-    label: GuideNodeId,
+    child: GuideNodeId,
 }
 
-/// Places for them, a power of two.
-const RECENT: usize = 256;
+/// Entries of the cache, a power of two.
+const CACHE_SIZE: usize = 256;
 
 impl Default for DataGuide {
     fn default() -> Self {
         let name = Name { namespace: NamespaceId::UNKNOWN, local: LocalId::UNKNOWN };
         let root = GuideNode { name, depth: 0, children: Vec::new() };
-        let nothing = GuideEdge { parent: NONE, name, label: NONE };
-        Self { list: vec![root], by_name: FxHashMap::default(), recent: [nothing; RECENT].into() }
+        let empty = GuideEdge { parent: GuideNodeId::ABSENT, name, child: GuideNodeId::ABSENT };
+        Self { nodes: vec![root], by_name: FxHashMap::default(), cached: [empty; CACHE_SIZE].into() }
     }
 }
 
 impl DataGuide {
-    /// The label path of a child; `None`: there are too many.
-    #[inline]
-    pub fn child(&mut self, parent: GuideNodeId, name: Name) -> Option<GuideNodeId> {
-        let position = (parent.wrapping_mul(0x9e37_79b9) ^ name.local.as_u32()) as usize % RECENT;
-        let recent = &mut self.recent[position];
-        if (recent.parent, recent.name) == (parent, name) {
-            return Some(recent.label);
-        }
-        if let Some(&label) = self.by_name.get(&(parent, name)) {
-            *recent = GuideEdge { parent, name, label };
-            return Some(label);
-        }
-        if self.list.len() >= LABELS_MAX {
-            return None;
-        }
-        let id = self.list.len() as GuideNodeId;
-        let depth = self.list[parent as usize].depth + 1;
-        self.list.push(GuideNode { name, depth, children: Vec::new() });
-        self.list[parent as usize].children.push(id);
-        self.by_name.insert((parent, name), id);
-        Some(id)
+    /// Returns the number of label paths.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
     }
 
-    /// The label paths that a path leads to from one, ascending; `None`: that takes more steps than are left.
-    fn follow(&self, path: &LinearPath, start: GuideNodeId, left: &mut ResolutionBudget) -> Option<Vec<GuideNodeId>> {
-        let mut labels_reached = Vec::new();
+    /// Returns the label path of a child, a new one if need be. Returns `None` if there would be too many.
+    #[inline]
+    pub fn child(&mut self, parent: GuideNodeId, name: Name) -> Option<GuideNodeId> {
+        let hash = parent.as_u32().wrapping_mul(0x9e37_79b9) ^ name.local.as_u32();
+        let cached = &mut self.cached[hash as usize % CACHE_SIZE];
+        if (cached.parent, cached.name) == (parent, name) {
+            return Some(cached.child);
+        }
+        if let Some(&child) = self.by_name.get(&(parent, name)) {
+            *cached = GuideEdge { parent, name, child };
+            return Some(child);
+        }
+        if self.nodes.len() >= LABEL_PATHS_MAX {
+            return None;
+        }
+        let child = GuideNodeId::new(self.nodes.len());
+        let depth = self.depth(parent) + 1;
+        self.nodes.push(GuideNode { name, depth, children: Vec::new() });
+        self.nodes[parent.index()].children.push(child);
+        self.by_name.insert((parent, name), child);
+        Some(child)
+    }
+
+    fn depth(&self, node: GuideNodeId) -> u32 {
+        self.nodes[node.index()].depth
+    }
+
+    /// Returns the label paths that a path selects from one, ascending, or `None` if that exceeds the budget.
+    fn select(&self, path: &LinearPath, start: GuideNodeId, left: &mut ResolutionBudget) -> Option<Vec<GuideNodeId>> {
+        let mut selected = Vec::new();
         let mut open = vec![(start, LinearPath::START)];
-        while let Some((label, progress)) = open.pop() {
+        while let Some((node, progress)) = open.pop() {
             if path.accepts(progress) {
-                labels_reached.push(label);
+                selected.push(node);
             }
-            let children = &self.list[label as usize].children;
+            let children = &self.nodes[node.index()].children;
             left.steps = left.steps.checked_sub(1 + children.len())?;
             for &child in children {
-                let next = path.advance(progress, self.list[child as usize].name);
+                let next = path.advance(progress, self.nodes[child.index()].name);
                 if next != 0 {
                     open.push((child, next));
                 }
             }
         }
-        labels_reached.sort_unstable();
-        Some(labels_reached)
+        selected.sort_unstable();
+        Some(selected)
     }
 }
 
-/// Where a relative path leads: elements of a label path, with how many levels above them bindings are.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A target of a relative path: elements of a label path whose binding is `up` levels above them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct RelativeTarget {
     label: GuideNodeId,
     up: u32,
 }
 
-/// A relative path from the bindings of a list; paths that lead to the same share it.
+/// The elements that a relative path selects from the bindings of a list. Paths that select the same share a column.
 #[derive(Debug)]
 pub(super) struct BindingColumn {
     targets: Box<[RelativeTarget]>,
@@ -142,15 +151,15 @@ impl BindingColumn {
     }
 }
 
-/// Values that are read at a label path: those of the elements, or of their attributes.
+/// Values to be compared at a label path: those of the elements, or of their attributes.
 #[derive(Debug)]
 pub(super) struct ValueColumn {
     pub attribute: Option<NameTest>,
-    /// The columns that lead to them.
+    /// The columns that select them.
     pub strands: IdRange,
 }
 
-/// The columns that lead to elements of one label path from the bindings of a list that are so many levels up.
+/// The columns that select elements of one label path from the bindings of a list that are `up` levels above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ColumnStrand {
     pub up: u32,
@@ -166,10 +175,10 @@ fn slice<T>(all: &[T], (start, end): IdRange) -> &[T] {
     &all[start as usize..end as usize]
 }
 
-/// A column that leads to elements of a label path: the label path, levels up, list, column.
+/// A label path that a column selects: label path, levels up to the binding, list and column.
 type ColumnReach = (GuideNodeId, u32, BindingListId, BindingColumnId);
 
-/// Strands of many label paths.
+/// The strands of many label paths.
 #[derive(Debug, Default)]
 pub(super) struct ColumnStrands {
     list: Vec<ColumnStrand>,
@@ -177,7 +186,7 @@ pub(super) struct ColumnStrands {
 }
 
 impl ColumnStrands {
-    /// Adds columns, ascending, and calls back with those of each label path.
+    /// Adds columns and calls back with the strands of each label path.
     fn add(&mut self, all: &mut [ColumnReach], mut added: impl FnMut(GuideNodeId, IdRange)) {
         all.sort_unstable();
         for same in all.chunk_by(|a, b| a.0 == b.0) {
@@ -192,13 +201,13 @@ impl ColumnStrands {
         }
     }
 
-    /// Those of a label path, by how many levels up the bindings are.
+    /// Returns the strands of a label path, those with the nearest bindings first.
     #[inline]
     pub fn get(&self, strands: IdRange) -> &[ColumnStrand] {
         slice(&self.list, strands)
     }
 
-    /// How many columns there are in all strands of a label path.
+    /// Returns the number of columns in all strands of a label path.
     #[inline]
     pub fn column_count(&self, strands: IdRange) -> usize {
         match self.get(strands) {
@@ -208,81 +217,100 @@ impl ColumnStrands {
         }
     }
 
+    /// Returns the columns of a strand.
     #[inline]
     pub fn columns(&self, strand: &ColumnStrand) -> &[BindingColumnId] {
         slice(&self.columns, strand.columns)
     }
 }
 
-/// What columns and makes are the same by.
+/// What columns are equal by.
 type ColumnKey = (BindingListId, Option<NameTest>, Box<[RelativeTarget]>);
-type ConstructorKey = (BindingListId, u32, Box<[BindingColumnId]>);
+
+/// What constructors are equal by.
+type ConstructorKey = (BindingListId, SkeletonId, Box<[BindingColumnId]>);
 
 /// A skeleton with its columns.
-type FilledSkeleton<'a> = (&'a Interned<Skeleton>, Box<[BindingColumnId]>);
+type FilledSkeleton<'a> = (&'a SharedSkeleton, Box<[BindingColumnId]>);
 
-/// Elements that a binding path selects; binding paths that select the same share it.
+/// The label paths that a binding path selects. Binding paths that select the same share a list.
 #[derive(Debug, Default)]
 pub(super) struct BindingList {
     pub labels: Box<[GuideNodeId]>,
 }
 
-/// What the queries' paths mean on the label paths known.
+/// The lists, columns and constructors that the catalog has on the label paths of a data guide.
 #[derive(Debug, Default)]
 pub(super) struct PathResolution {
     pub lists: Vec<BindingList>,
+    /// By label path: the lists that it belongs to.
     pub lists_of_label: Vec<Vec<BindingListId>>,
     pub columns: Vec<BindingColumn>,
-    /// By label path: what is read there.
+    /// By label path: the values that are compared there.
     pub readings: Vec<Vec<ValueColumn>>,
-    /// By label path: the columns that are returned and lead there.
+    /// By label path: the strands of the columns that are returned and select it.
     pub returned: Vec<IdRange>,
     pub strands: ColumnStrands,
-    /// By source: its list; [`NONE`] if it leads nowhere.
-    pub list_of_source: Vec<BindingListId>,
-    /// By pair: its column; [`NONE`] likewise.
-    pub column_of_pair: Vec<BindingColumnId>,
-    /// By make: the number of its recipe among those of the list; [`NONE`] likewise.
-    pub constructor_of: Vec<u32>,
-    pub recipes: Arc<ResultConstructors>,
+    /// By binding path; `ABSENT` if it selects nothing.
+    list_of_source: Vec<BindingListId>,
+    /// By compared path; `ABSENT` if its binding path selects nothing.
+    column_of: Vec<BindingColumnId>,
+    /// By result plan: the index of its constructor among those of the list; `u32::MAX` likewise.
+    constructor_of: Vec<u32>,
+    pub constructors: Arc<ResultConstructors>,
 }
 
 impl PathResolution {
-    /// `None`: to find it takes too much, or it is too much to be kept.
-    pub fn of(classes: &QueryCatalog, labels: &DataGuide) -> Option<Self> {
-        let mut left = ResolutionBudget { steps: STEPS_MAX, kept: KEPT_MAX };
-        let mut meaning = Self { lists_of_label: vec![Vec::new(); labels.list.len()], ..Self::default() };
-        meaning.readings.resize_with(labels.list.len(), Vec::new);
-        meaning.returned.resize(labels.list.len(), (0, 0));
-        meaning.find_lists(classes, labels, &mut left)?;
-        meaning.find_columns(classes, labels, &mut left)?;
-        meaning.find_recipes(classes);
-        Some(meaning)
+    /// Resolves the paths of the catalog. Returns `None` if that exceeds the limits.
+    pub fn of(catalog: &QueryCatalog, guide: &DataGuide) -> Option<Self> {
+        let mut left = ResolutionBudget { steps: RESOLUTION_STEPS_MAX, size: RESOLUTION_SIZE_MAX };
+        let mut resolution = Self { lists_of_label: vec![Vec::new(); guide.len()], ..Self::default() };
+        resolution.readings.resize_with(guide.len(), Vec::new);
+        resolution.returned.resize(guide.len(), (0, 0));
+        resolution.resolve_lists(catalog, guide, &mut left)?;
+        resolution.resolve_columns(catalog, guide, &mut left)?;
+        resolution.add_constructors(catalog);
+        Some(resolution)
     }
 
-    /// Are the same sources, pairs and makes the same, under the same numbers?
-    pub fn merges_as(&self, other: &Self) -> bool {
+    /// Returns the list of a binding path, or `None` if it selects nothing.
+    pub fn list_of(&self, source: BindingPathId) -> Option<BindingListId> {
+        self.list_of_source.get(source.index()).copied().filter(|&list| list != BindingListId::ABSENT)
+    }
+
+    /// Returns the column of a compared path, or `None` if its binding path selects nothing.
+    pub fn column_of(&self, compared: ComparedPathId) -> Option<BindingColumnId> {
+        self.column_of.get(compared.index()).copied().filter(|&column| column != BindingColumnId::ABSENT)
+    }
+
+    /// Returns the index of a plan's constructor among those of its list.
+    pub fn constructor_of(&self, plan: ResultPlanId) -> u32 {
+        self.constructor_of[plan.index()]
+    }
+
+    /// Returns `true` if the parts of the catalog have the same ids in another resolution.
+    pub fn has_same_ids(&self, other: &Self) -> bool {
         self.list_of_source == other.list_of_source
-            && self.column_of_pair == other.column_of_pair
+            && self.column_of == other.column_of
             && self.constructor_of == other.constructor_of
     }
 
-    fn find_lists(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
-        self.list_of_source = vec![NONE; classes.sources.bound()];
+    fn resolve_lists(&mut self, catalog: &QueryCatalog, guide: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
+        self.list_of_source = vec![BindingListId::ABSENT; catalog.sources.bound()];
         let mut existing: FxHashMap<Vec<GuideNodeId>, BindingListId> = FxHashMap::default();
-        for (id, source) in classes.sources.iter() {
-            let binding_labels = labels.follow(&source.path, ROOT, left)?;
-            if binding_labels.is_empty() {
+        for (id, source) in catalog.sources.iter() {
+            let labels = guide.select(&source.path, ROOT, left)?;
+            if labels.is_empty() {
                 continue;
             }
-            self.list_of_source[id as usize] = match existing.get(&binding_labels) {
+            self.list_of_source[id.index()] = match existing.get(&labels) {
                 Some(&existing) => existing,
                 None => {
-                    left.kept = left.kept.checked_sub(binding_labels.len())?;
-                    let list = self.lists.len() as BindingListId;
-                    binding_labels.iter().for_each(|&label| self.lists_of_label[label as usize].push(list));
-                    self.lists.push(BindingList { labels: binding_labels.as_slice().into() });
-                    existing.insert(binding_labels, list);
+                    left.size = left.size.checked_sub(labels.len())?;
+                    let list = BindingListId::new(self.lists.len());
+                    labels.iter().for_each(|&label| self.lists_of_label[label.index()].push(list));
+                    self.lists.push(BindingList { labels: labels.as_slice().into() });
+                    existing.insert(labels, list);
                     list
                 }
             };
@@ -290,78 +318,78 @@ impl PathResolution {
         Some(())
     }
 
-    fn find_columns(&mut self, classes: &QueryCatalog, labels: &DataGuide, left: &mut ResolutionBudget) -> Option<()> {
-        self.column_of_pair = vec![NONE; classes.pairs.bound()];
+    fn resolve_columns(
+        &mut self,
+        catalog: &QueryCatalog,
+        guide: &DataGuide,
+        left: &mut ResolutionBudget,
+    ) -> Option<()> {
+        self.column_of = vec![BindingColumnId::ABSENT; catalog.compared.bound()];
         let mut existing: FxHashMap<ColumnKey, BindingColumnId> = FxHashMap::default();
         let mut is_read = Vec::new();
         let mut read: FxHashMap<Option<NameTest>, Vec<ColumnReach>> = FxHashMap::default();
-        for (id, pair) in classes.pairs.iter() {
-            let list = self.list_of_source[pair.source as usize];
-            let Some(bound) = self.lists.get(list as usize) else { continue };
+        for (id, compared) in catalog.compared.iter() {
+            let Some(list) = self.list_of(compared.source) else { continue };
+            let attribute = compared.path.attribute;
             let mut targets = Vec::new();
-            for &binding in &bound.labels {
-                let depth = labels.list[binding as usize].depth;
-                let labels_reached = labels.follow(&pair.path, binding, left)?;
-                targets.extend(
-                    labels_reached
-                        .into_iter()
-                        .map(|label| RelativeTarget { label, up: labels.list[label as usize].depth - depth }),
-                );
+            for &binding in &self.lists[list.index()].labels {
+                let depth = guide.depth(binding);
+                let selected = guide.select(&compared.path, binding, left)?.into_iter();
+                targets.extend(selected.map(|label| RelativeTarget { label, up: guide.depth(label) - depth }));
             }
-            targets.sort_unstable_by_key(|target| (target.label, target.up));
+            targets.sort_unstable();
             let targets: Box<[RelativeTarget]> = targets.into();
-            let column_key = (list, pair.path.attribute, targets.clone());
+            let column_key = (list, attribute, targets.clone());
             let column = match existing.get(&column_key) {
                 Some(&existing) => existing,
                 None => {
-                    left.kept = left.kept.checked_sub(targets.len())?;
+                    left.size = left.size.checked_sub(targets.len())?;
+                    let column = BindingColumnId::new(self.columns.len());
                     self.columns.push(BindingColumn { targets });
                     is_read.push(false);
-                    let column = self.columns.len() as BindingColumnId - 1;
                     existing.insert(column_key, column);
                     column
                 }
             };
-            self.column_of_pair[id as usize] = column;
-            if pair.compared > 0 && !std::mem::replace(&mut is_read[column as usize], true) {
-                self.columns[column as usize].add_to(read.entry(pair.path.attribute).or_default(), list, column);
+            self.column_of[id.index()] = column;
+            if compared.class_count > 0 && !std::mem::replace(&mut is_read[column.index()], true) {
+                self.columns[column.index()].add_to(read.entry(attribute).or_default(), list, column);
             }
         }
         for (attribute, mut reached) in read {
             let readings = &mut self.readings;
             self.strands.add(&mut reached, |label, strands| {
-                readings[label as usize].push(ValueColumn { attribute, strands });
+                readings[label.index()].push(ValueColumn { attribute, strands });
             });
         }
         Some(())
     }
 
-    fn find_recipes(&mut self, classes: &QueryCatalog) {
-        self.constructor_of = vec![NONE; classes.plans.bound()];
+    fn add_constructors(&mut self, catalog: &QueryCatalog) {
+        self.constructor_of = vec![u32::MAX; catalog.plans.bound()];
         let mut existing: FxHashMap<ConstructorKey, u32> = FxHashMap::default();
-        let mut of_list: Vec<Vec<FilledSkeleton<'_>>> = vec![Vec::new(); self.lists.len()];
-        for (id, plan) in classes.plans.iter() {
-            let list = self.list_of_source[plan.source as usize];
-            let Some(mine) = of_list.get_mut(list as usize) else { continue };
-            let columns: Box<[BindingColumnId]> =
-                plan.columns.iter().map(|&pair| self.column_of_pair[pair as usize]).collect();
+        let mut of_lists: Vec<Vec<FilledSkeleton<'_>>> = vec![Vec::new(); self.lists.len()];
+        for (id, plan) in catalog.plans.iter() {
+            let Some(list) = self.list_of(plan.source) else { continue };
+            let of_list = &mut of_lists[list.index()];
+            let columns: Box<[_]> = plan.columns.iter().map(|compared| self.column_of[compared.index()]).collect();
             let constructor_key = (list, plan.skeleton.id, columns.clone());
-            self.constructor_of[id as usize] = *existing.entry(constructor_key).or_insert_with(|| {
-                mine.push((&plan.skeleton, columns));
-                mine.len() as u32 - 1
+            self.constructor_of[id.index()] = *existing.entry(constructor_key).or_insert_with(|| {
+                of_list.push((&plan.skeleton, columns));
+                of_list.len() as u32 - 1
             });
         }
-        let mut recipes = ResultConstructors::default();
-        for mine in &of_list {
-            recipes.add_list(mine.iter().map(|(skeleton, columns)| (*skeleton, &columns[..])));
+        let mut constructors = ResultConstructors::default();
+        for of_list in &of_lists {
+            constructors.add_list(of_list.iter().map(|(skeleton, columns)| (*skeleton, &columns[..])));
         }
         let mut returned = Vec::new();
-        for list in 0..self.lists.len() as BindingListId {
-            for &column in recipes.needed(list) {
-                self.columns[column as usize].add_to(&mut returned, list, column);
+        for list in (0..self.lists.len()).map(BindingListId::new) {
+            for &column in constructors.columns_of_list(list) {
+                self.columns[column.index()].add_to(&mut returned, list, column);
             }
         }
-        self.strands.add(&mut returned, |label, strands| self.returned[label as usize] = strands);
-        self.recipes = Arc::new(recipes);
+        self.strands.add(&mut returned, |label, strands| self.returned[label.index()] = strands);
+        self.constructors = Arc::new(constructors);
     }
 }

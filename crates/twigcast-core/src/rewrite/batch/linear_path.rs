@@ -1,27 +1,27 @@
-//! Paths of child and descendant steps with name tests, followed on label paths.
+//! Paths of child and descendant steps with name tests, which select elements by their label path alone.
 
 use crate::plan::LinearStep;
 use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
 use crate::vocabulary::Name;
 
-/// Steps at most: states of the walk are the bits of a word.
+/// Number of steps at most: [`StepProgress`] has a bit for each and one more.
 const STEPS_MAX: usize = 63;
 
 /// A path to elements, or to attributes of them.
 #[derive(Clone, Debug)]
 pub(super) struct LinearPath {
     steps: Box<[LinearStep]>,
-    /// The attributes of the elements that the steps lead to are meant.
+    /// The path selects attributes of the elements that the steps select.
     pub attribute: Option<NameTest>,
-    /// Of those below them, too.
-    deep: bool,
+    /// It selects attributes of the descendants of these elements too.
+    is_deep: bool,
 }
 
-/// How far a walk has come: bit `i` is set where the first `i` steps are taken and more may follow.
+/// The positions that a path can be at on an element: bit `i` is set if the first `i` steps lead there.
 pub(super) type StepProgress = u64;
 
 impl LinearPath {
-    /// A path from the document node to elements below it.
+    /// Converts a path from the document node to elements below it. Returns `None` for other paths.
     pub fn from_message(expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Path(Path { start: PathStart::Root, steps }) => {
@@ -31,7 +31,7 @@ impl LinearPath {
         }
     }
 
-    /// A path from an element.
+    /// Converts a path from an element. Returns `None` for paths of another form.
     pub fn from_element(expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Path(Path { start: PathStart::Context, steps }) => Self::of(steps),
@@ -41,7 +41,7 @@ impl LinearPath {
 
     fn of(steps: &[Step]) -> Option<Self> {
         let mut linear = Vec::with_capacity(steps.len());
-        let (mut attribute, mut deep) = (None, false);
+        let (mut attribute, mut is_deep) = (None, false);
         let mut descendant = false;
         for step in steps {
             if attribute.is_some() || !step.predicates.is_empty() {
@@ -56,21 +56,21 @@ impl LinearPath {
                 }
                 (Axis::Attribute, NodeTest::Name(test)) => {
                     attribute = Some(*test);
-                    deep = std::mem::take(&mut descendant);
+                    is_deep = std::mem::take(&mut descendant);
                 }
                 _ => return None,
             }
         }
         let is_short = linear.len() <= STEPS_MAX;
-        (is_short && !descendant).then(|| Self { steps: linear.into(), attribute, deep })
+        (is_short && !descendant).then(|| Self { steps: linear.into(), attribute, is_deep })
     }
 
-    /// Where a walk begins.
+    /// The progress at the node that the path starts from.
     pub const START: StepProgress = 1;
 
-    /// One level down, to an element of this name.
+    /// Returns the progress at a child element of this name.
     pub fn advance(&self, progress: StepProgress, name: Name) -> StepProgress {
-        let mut next = if self.deep { progress & 1 << self.steps.len() } else { 0 };
+        let mut next = if self.is_deep { progress & 1 << self.steps.len() } else { 0 };
         for (index, step) in self.steps.iter().enumerate() {
             if progress >> index & 1 == 1 {
                 next |= StepProgress::from(step.descendant) << index;
@@ -80,7 +80,7 @@ impl LinearPath {
         next
     }
 
-    /// Are all steps taken?
+    /// Returns `true` if the path selects the element at this progress.
     pub fn accepts(&self, progress: StepProgress) -> bool {
         progress >> self.steps.len() & 1 == 1
     }

@@ -1,38 +1,41 @@
-//! Results that are known but not put together: for which bindings, and what the columns lead to from each.
+//! Prepared results: who gets what is decided, but no result is written.
+//!
+//! They hold the matching queries in groups, the set of bindings of each group, and the entries of the requested columns.
 
 use std::sync::Arc;
 
 use crate::document::NodeId;
+use crate::ids::{BindingColumnId, BindingListId};
 
 use super::super::interpreter::Interpreter;
-use super::super::program::family::NONE;
 use super::super::run_buffer::{RUN, RunAppender, STEP};
 use super::binding_sets::members;
 use super::condition_index::{ConditionIndex, MemberRange};
 use super::constructors::{ConstructorForm, ResultConstructors};
-use super::data_guide::{BindingColumnId, BindingListId};
-use super::result_ids::{NAMER, ResultIds, ResultSink};
 
-/// Bytes that are put together for columns that lead to several slices, and of the message with them, at most.
+/// Bytes of the message and of entries with several slices at most, to join the slices of each entry.
 const JOINED_MAX: usize = 1 << 18;
 
-/// Places for bindings of columns, at most.
+/// Number of entries of all columns at most.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// In place of where a column begins: it leads to too much.
-const TOO_MUCH: u32 = NONE - 1;
+/// In place of the start of a column: nobody requested it.
+const UNREQUESTED: u32 = u32::MAX;
 
-/// In the bytes of an entry: it is of several slices.
+/// In place of the start of a column: it exceeds a limit.
+const OVERFLOWED: u32 = UNREQUESTED - 1;
+
+/// Bit in [`ColumnEntry::bytes`]: the entry has several slices.
 pub(super) const SEVERAL: u32 = 1 << 31;
 
-/// Bytes of the message, or of those kept in its place.
+/// A range of the message, or of the bytes kept in its place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slice {
     pub start: u32,
     pub end: u32,
 }
 
-/// What a column leads to from one binding: a slice; or several, and then from which on, and up to which.
+/// The elements that a column selects from one binding: a slice, or a range of the list of slices if [`SEVERAL`] is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ColumnEntry {
     pub slice: Slice,
@@ -40,26 +43,27 @@ pub(super) struct ColumnEntry {
 }
 
 impl ColumnEntry {
+    /// Returns the number of bytes.
     #[inline]
     pub fn bytes(self) -> usize {
         (self.bytes & !SEVERAL) as usize
     }
 }
 
-/// Queries that match with the same bindings of a list.
+/// Queries that match with the same set of bindings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatchedGroup {
     pub list: BindingListId,
     pub members: MemberRange,
-    /// How many bindings the list has.
+    /// Number of bindings of the list.
     pub bindings: u32,
-    /// Where the set of bindings begins.
+    /// Position of the set in the words of all sets.
     pub set: u32,
 }
 
-/// What is filled in when it is found what columns lead to.
+/// The parts of prepared results that [`super::columns`] fills.
 pub(super) struct ColumnParts<'a> {
-    /// By column: where its entries begin; somewhere far off if nobody asks for it.
+    /// By column: the position of its first entry, beyond all entries if it is not requested.
     pub starts: &'a [u32],
     pub entries: &'a mut [ColumnEntry],
     pub slices: &'a mut Vec<Slice>,
@@ -67,44 +71,45 @@ pub(super) struct ColumnParts<'a> {
 }
 
 impl MatchedGroup {
-    /// How many queries there are.
+    /// Returns the number of queries.
     pub fn len(&self) -> u32 {
         self.members.1 - self.members.0
     }
 }
 
-/// The queries that one message matches, with the bindings of each and what their paths lead to from there: all that is
-/// needed to put results together. Whoever keeps the message can have them at any time.
+/// The queries that match one message, their bindings and what their paths select: everything that results consist of,
+/// except the message. They can be assembled at any time while the message is kept.
 #[derive(Debug, Default)]
 pub struct PreparedResults {
-    recipes: Arc<ResultConstructors>,
-    selector: Arc<ConditionIndex>,
+    constructors: Arc<ResultConstructors>,
+    index: Arc<ConditionIndex>,
     groups: Vec<MatchedGroup>,
     sets: Vec<u64>,
-    /// By column: where its entries begin; [`TOO_MUCH`]; [`NONE`] if nobody asks for it.
+    /// By column: the position of its first entry, [`OVERFLOWED`] or [`UNREQUESTED`].
     columns: Vec<u32>,
     entries: Vec<ColumnEntry>,
-    /// How many entries there are to be.
+    /// Number of entries of all requested columns.
     entry_count: u32,
     slices: Vec<Slice>,
-    /// Where the slices are not of the message: what they are of.
+    /// The bytes that slices are ranges of, if these are not the message itself.
     kept: Vec<u8>,
     is_kept: bool,
-    /// Bytes that columns lead to in several slices.
+    /// Bytes of the entries with several slices.
     several_bytes: usize,
+    /// Each entry is one slice with a step of other bytes after it.
     is_joined: bool,
-    is_too_much: bool,
-    /// Bindings that a list has, at most, and no less than the bytes that a column leads to.
+    has_overflowed: bool,
+    /// Upper bounds of the bindings of a list and of the bytes of a column.
     bindings_max: usize,
     column_bytes_max: usize,
 }
 
 impl PreparedResults {
-    /// None yet, with as much room as these take.
-    pub(super) fn as_large_as(&self) -> Self {
+    /// Returns empty results with the same capacity.
+    pub(super) fn with_same_capacity(&self) -> Self {
         Self {
-            recipes: Arc::clone(&self.recipes),
-            selector: Arc::clone(&self.selector),
+            constructors: Arc::clone(&self.constructors),
+            index: Arc::clone(&self.index),
             groups: Vec::with_capacity(self.groups.len()),
             sets: Vec::with_capacity(self.sets.len()),
             columns: Vec::with_capacity(self.columns.len()),
@@ -114,18 +119,23 @@ impl PreparedResults {
         }
     }
 
-    /// Forgets what another message had.
-    pub(super) fn reset(&mut self, recipes: &Arc<ResultConstructors>, selector: &Arc<ConditionIndex>, columns: usize) {
-        if !Arc::ptr_eq(&self.recipes, recipes) {
-            self.recipes = Arc::clone(recipes);
+    /// Begins the results of another message.
+    pub(super) fn reset(
+        &mut self,
+        constructors: &Arc<ResultConstructors>,
+        index: &Arc<ConditionIndex>,
+        columns: usize,
+    ) {
+        if !Arc::ptr_eq(&self.constructors, constructors) {
+            self.constructors = Arc::clone(constructors);
         }
-        if !Arc::ptr_eq(&self.selector, selector) {
-            self.selector = Arc::clone(selector);
+        if !Arc::ptr_eq(&self.index, index) {
+            self.index = Arc::clone(index);
         }
         self.groups.clear();
         self.sets.clear();
         self.columns.clear();
-        self.columns.resize(columns, NONE);
+        self.columns.resize(columns, UNREQUESTED);
         self.entries.clear();
         self.entry_count = 0;
         self.slices.clear();
@@ -134,21 +144,22 @@ impl PreparedResults {
         self.is_kept = false;
         self.several_bytes = 0;
         self.is_joined = false;
-        self.is_too_much = false;
+        self.has_overflowed = false;
         self.bindings_max = 0;
         self.column_bytes_max = 0;
     }
 
-    /// How many queries are in it.
+    /// Returns the number of queries.
     pub(crate) fn query_count(&self) -> usize {
         self.groups.iter().map(|group| group.len() as usize).sum()
     }
 
-    /// The queries.
+    /// Iterates over the queries.
     pub(crate) fn queries(&self) -> impl Iterator<Item = u32> + '_ {
-        self.groups.iter().flat_map(|group| self.selector.members(group.members)).map(|member| member.query)
+        self.groups.iter().flat_map(|group| self.index.members(group.members)).map(|member| member.query)
     }
 
+    /// Adds queries that match with the same set of bindings.
     #[inline]
     pub(super) fn add_group(&mut self, list: BindingListId, members: MemberRange, bindings: u32, set: &[u64]) {
         self.groups.push(MatchedGroup { list, members, bindings, set: self.sets.len() as u32 });
@@ -159,113 +170,117 @@ impl PreparedResults {
         self.bindings_max = self.bindings_max.max(bindings as usize);
     }
 
+    /// Returns the queries, in groups with the same set of bindings.
     pub(super) fn groups(&self) -> &[MatchedGroup] {
         &self.groups
     }
 
-    pub(super) fn selector(&self) -> &ConditionIndex {
-        &self.selector
+    /// Returns the index that the members of groups are of.
+    pub(super) fn index(&self) -> &ConditionIndex {
+        &self.index
     }
 
-    pub(super) fn recipes(&self) -> &ResultConstructors {
-        &self.recipes
+    /// Returns the constructors of all results.
+    pub(super) fn constructors(&self) -> &ResultConstructors {
+        &self.constructors
     }
 
-    /// The set of this many bindings that begins somewhere.
+    /// Returns the set of bindings at a position.
     #[inline]
     pub(super) fn set(&self, start: u32, bindings: u32) -> &[u64] {
         &self.sets[start as usize..start as usize + (bindings as usize).div_ceil(64)]
     }
 
-    /// Is it not known what a column leads to, because that is too much?
-    pub(super) fn is_too_much(&self, column: BindingColumnId) -> bool {
-        self.columns[column as usize] == TOO_MUCH
+    /// Returns `true` if a column exceeded a limit.
+    pub(super) fn has_column_overflowed(&self, column: BindingColumnId) -> bool {
+        self.columns[column.index()] == OVERFLOWED
     }
 
-    /// Is it of any column?
-    pub(super) fn is_any_too_much(&self) -> bool {
-        self.is_too_much
+    /// Returns `true` if any column exceeded a limit.
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.has_overflowed
     }
 
-    /// Is everything known, and is no result larger than so many bytes?
+    /// Returns `true` if all results can be assembled and none has more than `bytes_max` bytes.
     pub(super) fn is_certain(&self, bytes_max: usize) -> bool {
-        !self.is_too_much && self.bytes_max() <= bytes_max
+        !self.has_overflowed && self.bytes_max() <= bytes_max
     }
 
-    /// The bytes of any result, at most.
+    /// Returns the bytes of any result, at most.
     pub(super) fn bytes_max(&self) -> usize {
-        self.recipes.bytes_max(self.bindings_max, self.column_bytes_max)
+        self.constructors.bytes_max(self.bindings_max, self.column_bytes_max)
     }
 
-    /// How many columns there are.
+    /// Returns the number of columns, requested or not.
     pub(super) fn column_count(&self) -> usize {
         self.columns.len()
     }
 
-    /// Bytes that a column leads to from so many bindings.
+    /// Returns the bytes of a column of this many bindings.
     pub(super) fn total(&self, column: BindingColumnId, bindings: u32) -> usize {
         self.entries(column, bindings).iter().map(|entry| entry.bytes()).sum()
     }
 
-    /// Notes that it is asked what a column leads to from each of so many bindings.
+    /// Marks a column of this many bindings as needed.
     #[inline]
     pub(super) fn request(&mut self, column: BindingColumnId, bindings: u32) {
-        let start = &mut self.columns[column as usize];
-        if *start == NONE {
+        let start = &mut self.columns[column.index()];
+        if *start == UNREQUESTED {
             *start = self.entry_count;
             self.entry_count += bindings;
             if self.entry_count as usize > ENTRIES_MAX {
                 self.entry_count -= bindings;
-                self.add_too_much(column);
+                self.set_overflowed(column);
             }
         }
     }
 
+    /// Returns `true` if a column is requested.
     pub(super) fn is_requested(&self, column: BindingColumnId) -> bool {
-        self.columns[column as usize] != NONE
+        self.columns[column.index()] != UNREQUESTED
     }
 
-    /// Notes that a column leads to too much.
-    pub(super) fn add_too_much(&mut self, column: BindingColumnId) {
-        self.columns[column as usize] = TOO_MUCH;
-        self.is_too_much = true;
+    /// Marks a column that exceeds a limit.
+    pub(super) fn set_overflowed(&mut self, column: BindingColumnId) {
+        self.columns[column.index()] = OVERFLOWED;
+        self.has_overflowed = true;
     }
 
-    /// Notes how many bytes columns lead to, at most.
-    pub(super) fn note_bytes(&mut self, bytes_max: usize) {
+    /// Raises the upper bound of the bytes of a column.
+    pub(super) fn raise_bytes_max(&mut self, bytes_max: usize) {
         self.column_bytes_max = self.column_bytes_max.max(bytes_max);
     }
 
-    /// What is to be filled in.
+    /// Returns the parts that are filled with the columns.
     #[inline]
     pub(super) fn parts(&mut self) -> ColumnParts<'_> {
         let Self { columns, entries, slices, several_bytes, .. } = self;
         ColumnParts { starts: columns, entries, slices, several_bytes }
     }
 
-    /// Are elements copied to results other than they are in the message?
+    /// Returns `true` if copies of elements may differ from the message, by namespace declarations.
     #[inline]
-    pub(super) fn is_copied(&self, session: &Interpreter<'_>) -> bool {
-        !session.message.document.declarations.is_empty()
+    pub(super) fn is_copied(&self, interpreter: &Interpreter<'_>) -> bool {
+        !interpreter.message.document.declarations.is_empty()
     }
 
-    /// An element as it is copied to a result; `None`: not here.
-    pub(super) fn keep_slice(&mut self, session: &mut Interpreter<'_>, node: NodeId) -> Option<Slice> {
+    /// Keeps the copy of an element and returns its slice, or `None` if it does not fit.
+    pub(super) fn keep_slice(&mut self, interpreter: &mut Interpreter<'_>, node: NodeId) -> Option<Slice> {
         self.is_kept = true;
         let start = self.kept.len();
-        session.keep_copy(node, &mut self.kept).ok()?;
+        interpreter.keep_copy(node, &mut self.kept).ok()?;
         let end = u32::try_from(self.kept.len()).ok()?;
         Some(Slice { start: start as u32, end })
     }
 
-    /// Puts what columns lead to in several slices together, with the message, if all that is little: then each entry is one
-    /// slice with a step of other bytes behind it.
+    /// Joins the slices of each entry after a copy of the message, unless that takes too much memory. Then each entry is
+    /// one slice with a step of other bytes after it.
     pub(crate) fn join(&mut self, message: &[u8]) {
         if self.is_joined || self.source(message).len() + self.several_bytes > JOINED_MAX {
             return;
         }
         self.is_joined = true;
-        // All the room that is needed at once, so that nothing moves.
+        // Reserved at once, so that the copy is not moved.
         let bytes = self.source(message).len() + self.several_bytes + STEP;
         self.kept.reserve_exact(bytes.saturating_sub(self.kept.len()));
         if !self.is_kept {
@@ -283,66 +298,61 @@ impl PreparedResults {
         kept.resize(kept.len() + STEP, 0);
     }
 
-    /// Is each entry one slice with a step of other bytes behind it?
+    /// Returns `true` if each entry is one slice with a step of other bytes after it.
     pub(super) fn is_joined(&self) -> bool {
         self.is_joined
     }
 
-    /// The results, told apart by number; and which of them each query gets.
-    pub(crate) fn named(&self, sink: &mut impl ResultSink) -> ResultIds {
-        let mut named = ResultIds::default();
-        NAMER.with_borrow_mut(|namer| namer.name(self, &mut named, &[], sink));
-        named
-    }
-
-    /// What slices are of.
+    /// Returns the bytes that slices are ranges of.
     #[inline]
     pub(super) fn source<'a>(&'a self, message: &'a [u8]) -> &'a [u8] {
         if self.is_kept { &self.kept } else { message }
     }
 
-    /// What a column leads to from a binding, given where its entries begin.
+    /// Returns the entry of a binding in the column that starts at a position.
     #[inline]
     fn entry(&self, start: u32, binding: u32) -> ColumnEntry {
         self.entries[(start + binding) as usize]
     }
 
-    /// What a column leads to from each of so many bindings.
+    /// Returns the entries of a column of this many bindings.
     #[inline]
     pub(super) fn entries(&self, column: BindingColumnId, bindings: u32) -> &[ColumnEntry] {
         let start = self.start_of(column) as usize;
         &self.entries[start..start + bindings as usize]
     }
 
-    /// All sets, and what all columns lead to.
+    /// Returns the words of all sets.
     #[inline]
     pub(super) fn all_sets(&self) -> &[u64] {
         &self.sets
     }
 
+    /// Returns the entries of all columns.
     #[inline]
     pub(super) fn all_entries(&self) -> &[ColumnEntry] {
         &self.entries
     }
 
-    /// To be called when all columns were asked for.
+    /// Creates the entries, after all columns have been requested.
     pub(super) fn begin_columns(&mut self) {
         self.entries.resize(self.entry_count as usize, ColumnEntry::default());
     }
 
-    /// Where the entries of a column begin.
+    /// Returns the position of the first entry of a column, or 0 if it has none.
     #[inline]
     pub(super) fn start_of(&self, column: BindingColumnId) -> u32 {
-        let start = self.columns[column as usize];
-        if start >= TOO_MUCH { 0 } else { start }
+        let start = self.columns[column.index()];
+        if start >= OVERFLOWED { 0 } else { start }
     }
 
-    /// Bytes that columns lead to from a binding, given where their entries begin.
+    /// Returns the bytes of a binding in the columns that start at these positions.
     #[inline]
     fn column_bytes(&self, starts: &[u32], binding: u32) -> usize {
         starts.iter().map(|&start| self.entry(start, binding).bytes()).sum()
     }
 
+    /// Returns the bytes of a result.
     pub(super) fn size_of(&self, constructor: ConstructorUse<'_>, set: &[u64]) -> usize {
         let ConstructorUse { form, starts } = constructor;
         let fragment = |binding| {
@@ -352,7 +362,7 @@ impl PreparedResults {
         form.prefix.len() + members(set).map(fragment).sum::<usize>() + form.suffix.len()
     }
 
-    /// Appends what is made of one binding. `source` is what slices are of.
+    /// Appends the fragment of one binding. `source` are the bytes that slices are ranges of.
     #[inline]
     pub(super) fn append_fragment(
         &self,
@@ -362,10 +372,10 @@ impl PreparedResults {
         out: &mut RunAppender<'_>,
     ) {
         let ConstructorUse { form, starts } = constructor;
-        let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
-        let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
+        let is_empty = usize::from(self.column_bytes(starts, binding) == 0);
+        let (head, tails) = (form.heads[is_empty], form.tails[is_empty]);
         out.push::<RUN>(&form.constants, head.0, head.1);
-        for &(column, behind) in &form.columns {
+        for &(column, after) in &form.columns {
             let ColumnEntry { slice, bytes } = self.entry(starts[column as usize], binding);
             if bytes & SEVERAL == 0 {
                 out.push::<STEP>(source, slice.start, slice.end);
@@ -374,11 +384,11 @@ impl PreparedResults {
                     out.push::<RUN>(source, slice.start, slice.end);
                 }
             }
-            out.push::<RUN>(&form.constants, behind.0, behind.0 + tails * (behind.1 - behind.0));
+            out.push::<RUN>(&form.constants, after.0, after.0 + tails * (after.1 - after.0));
         }
     }
 
-    /// Hands over the bytes that are made of one binding, in runs.
+    /// Passes the fragment of one binding on in pieces.
     pub(super) fn push_fragment<E>(
         &self,
         constructor: ConstructorUse<'_>,
@@ -387,23 +397,23 @@ impl PreparedResults {
         mut push: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let ConstructorUse { form, starts } = constructor;
-        let is_nothing = usize::from(self.column_bytes(starts, binding) == 0);
-        let (head, tails) = (form.heads[is_nothing], form.tails[is_nothing]);
+        let is_empty = usize::from(self.column_bytes(starts, binding) == 0);
+        let (head, tails) = (form.heads[is_empty], form.tails[is_empty]);
         push(&form.constants[head.0 as usize..head.1 as usize])?;
-        for &(column, behind) in &form.columns {
+        for &(column, after) in &form.columns {
             let ColumnEntry { slice, bytes } = self.entry(starts[column as usize], binding);
             let slices = match bytes & SEVERAL {
                 0 => &[slice],
                 _ => &self.slices[slice.start as usize..slice.end as usize],
             };
             slices.iter().try_for_each(|slice| push(&source[slice.start as usize..slice.end as usize]))?;
-            push(&form.constants[behind.0 as usize..(behind.0 + tails * (behind.1 - behind.0)) as usize])?;
+            push(&form.constants[after.0 as usize..(after.0 + tails * (after.1 - after.0)) as usize])?;
         }
         Ok(())
     }
 }
 
-/// How results are made on one message: by which form, and where the entries of each of its columns begin.
+/// A constructor on one message: its form, and the position of the first entry of each of its columns.
 #[derive(Clone, Copy)]
 pub(super) struct ConstructorUse<'a> {
     pub form: &'a ConstructorForm,

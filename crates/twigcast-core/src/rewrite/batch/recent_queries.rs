@@ -1,41 +1,42 @@
-//! Queries that came or went since the selector was laid out.
+//! Queries that were added or removed since the condition index was laid out.
 //!
-//! To lay it out takes a while if there are many queries; so it is not done for each change. Those that went are skipped,
-//! and those that came are decided one by one, until doing so has cost about as much as to lay all out anew. So it is where
-//! queries only went: as long as some have to be skipped, results are named the slower way, one delivery at a time.
+//! Laying it out takes time in proportion to all queries, so it is not done for each change. Removed queries are skipped
+//! and added ones decided one by one, until that has cost about as much as a new layout. Skipping costs too: while there
+//! is a removed query, results are numbered delivery by delivery.
 
 use super::catalog::QueryCatalog;
 
-/// What it costs to decide a query by itself, in units of what it costs to lay one out.
-const ALONE: usize = 8;
+/// Cost of deciding one query, in units of the cost of laying out one.
+const DECIDE_COST: usize = 8;
 
-/// Queries whose results are named the slower way, for what it costs to lay one out: 10 to 18 ns more for each, where one
-/// is laid out in 100 to 800.
-const SKIPPING: usize = 16;
+/// Number of deliveries numbered one by one for the cost of laying out one query: 10 to 18 ns more for each, where the
+/// layout takes 100 to 800 ns.
+const SKIPPED_PER_UNIT: usize = 16;
 
-/// What it costs to find what a path means.
-const PATH: usize = 16;
+/// Cost of resolving one path.
+const PATH_COST: usize = 16;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct RecentQueries {
-    /// The queries of which the selector knows nothing, or nothing true, as bits.
+    /// The queries that were added or removed, as bits.
     changed: Vec<u64>,
-    /// Those of them that there are.
+    /// Those of them that the catalog holds.
     queries: Vec<u32>,
-    /// What they have cost so far.
+    /// What skipping and deciding them has cost since the layout.
     spent: usize,
 }
 
 impl RecentQueries {
+    /// Forgets all changes after a new layout.
     pub fn clear(&mut self) {
         self.changed.clear();
         self.queries.clear();
         self.spent = 0;
     }
 
-    /// Takes notice of changes.
-    pub fn note(&mut self, changes: &[u32], classes: &QueryCatalog) {
+    /// Adds the queries that were added to the catalog or removed from it.
+    pub fn add_changes(&mut self, changes: &[u32], catalog: &QueryCatalog) {
         for &query in changes {
             let word = query as usize / 64;
             if self.changed.len() <= word {
@@ -46,38 +47,39 @@ impl RecentQueries {
         self.queries.extend_from_slice(changes);
         self.queries.sort_unstable();
         self.queries.dedup();
-        self.queries.retain(|&query| classes.contains(query));
+        self.queries.retain(|&query| catalog.contains(query));
     }
 
-    /// The results of so many queries were named while some had to be skipped.
-    pub fn note_named(&mut self, queries: usize) {
-        if self.is_any() {
-            self.spent += queries.div_ceil(SKIPPING);
+    /// Adds the cost of numbering the results of `count` queries, if removed ones had to be skipped.
+    pub fn add_numbered(&mut self, count: usize) {
+        if !self.is_empty() {
+            self.spent += count.div_ceil(SKIPPED_PER_UNIT);
         }
     }
 
-    /// Another message comes: is it time to lay all out?
-    pub fn is_due(&mut self, classes: &QueryCatalog) -> bool {
-        self.spent += ALONE * self.queries.len();
-        self.spent > classes.len() + PATH * classes.path_count()
+    /// Adds the cost of the next message. Returns `true` if a new layout costs less.
+    pub fn add_message(&mut self, catalog: &QueryCatalog) -> bool {
+        self.spent += DECIDE_COST * self.queries.len();
+        self.spent > catalog.len() + PATH_COST * catalog.path_count()
     }
 
-    /// Did any query come or go?
-    pub fn is_any(&self) -> bool {
-        !self.changed.is_empty()
+    /// Returns `true` if no query was added or removed.
+    pub fn is_empty(&self) -> bool {
+        self.changed.is_empty()
     }
 
-    /// The queries to be decided one by one.
+    /// Returns the queries to be decided one by one, ascending.
     pub fn queries(&self) -> &[u32] {
         &self.queries
     }
 
+    /// Returns `true` if a query was added or removed.
     #[inline]
     pub fn contains(&self, query: u32) -> bool {
         self.changed.get(query as usize / 64).is_some_and(|word| word >> (query % 64) & 1 == 1)
     }
 
-    /// The queries that came or went, as bits.
+    /// Returns the queries that were added or removed, as bits.
     pub fn changed(&self) -> &[u64] {
         &self.changed
     }

@@ -1,52 +1,57 @@
-//! Telling results apart: one for each different pair of a set of bindings and what is made of it.
+//! Result ids: the distinct results of a message, one for each pair of a set of bindings and a constructor.
+//!
+//! A result id is a plain number, like a slot: lists of them leave the core as buffers of integers.
 
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use super::super::program::family::NONE;
+use crate::ids::{BindingColumnId, ConstructorFormId, ResultConstructorId};
+
 use super::super::run_buffer::RunBuffer;
 use super::binding_sets::{BindingSets, members};
 use super::condition_index::{IndexedQuery, MemberRange};
-use super::constructors::ResultConstructorId;
 use super::prepared::{ConstructorUse, MatchedGroup, PreparedResults};
 
-/// Queries of each group from which on it pays to name the results of its recipes first.
-const MANY: usize = 32;
+/// Mean number of queries of groups from which on it pays to number the results of their constructors first.
+const LARGE_GROUP: usize = 32;
 
-/// Queries and their results that there is room for from one message to the next, at most.
+/// Entries of tables that are kept from one message to the next, at most.
 const KEPT_MAX: usize = 1 << 20;
 
-/// The result cannot be made here, and has to be asked for by itself.
-pub(crate) const UNASSEMBLED: u32 = NONE - 1;
+/// In place of a result id: the interpreter must produce the result.
+pub(crate) const UNASSEMBLED: u32 = u32::MAX - 1;
+
+/// In place of the number of a used constructor: it has not been used.
+const UNUSED: u32 = u32::MAX;
 
 thread_local! {
-    /// For messages whose results are told apart by whoever looks at them: how large a table is needed, the queries tell.
-    pub(super) static NAMER: RefCell<ResultNumbering> = RefCell::default();
+    /// The scratch memory of [`ResultIds::of`]. The size of its tables depends on the queries, not on the message.
+    static NUMBERING: RefCell<ResultNumbering> = RefCell::default();
 }
 
-/// Is told which query gets which result.
+/// Receives the result of each matching query of one message.
 pub(crate) trait ResultSink {
-    /// Up to so many queries will be told.
+    /// Prepares for up to `count` queries.
     fn reserve(&mut self, count: usize);
 
-    /// A query gets a result, or has to ask [`UNASSEMBLED`].
+    /// Stores result `number` for `query`, or [`UNASSEMBLED`] if the interpreter must produce it.
     fn push(&mut self, query: u32, number: u32);
 
-    /// Queries get results.
+    /// Stores the results of several queries, none of them [`UNASSEMBLED`].
     fn push_all(&mut self, members: &[IndexedQuery], number_of: impl FnMut(IndexedQuery) -> u32);
 
-    /// That was all.
+    /// Ends the results of the message.
     fn finish(&mut self);
 }
 
-/// Queries with the number of each one's result.
+/// Queries with the result id of each.
 #[derive(Debug, Default)]
 pub(crate) struct QueryResults {
     pub queries: Vec<u32>,
     pub numbers: Vec<u32>,
-    /// Is any [`UNASSEMBLED`]?
+    /// Some number is [`UNASSEMBLED`].
     pub has_unassembled: bool,
-    /// How many there are so far; the lists are as long as they may get.
+    /// Number of queries so far; the lists have their final capacity as length.
     count: usize,
 }
 
@@ -81,61 +86,68 @@ impl ResultSink for QueryResults {
     }
 }
 
-/// A recipe that results of a message are made by.
+/// A constructor that makes results of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UsedConstructor {
-    form: u32,
-    /// Where it is noted where the entries of its columns begin.
+    form: ConstructorFormId,
+    /// Range of the positions of its columns' first entries.
     starts: (u32, u32),
-    /// How many bindings its list has.
+    /// Number of bindings of its list.
     pub bindings: u32,
-    /// How many results are made by it.
+    /// Number of results that it makes.
     pub results: u32,
-    /// The bytes of the result of all bindings, at most.
+    /// Bytes of one result, at most.
     pub bytes_max: usize,
 }
 
-/// How the results of a message are made: found when the first of them is.
+/// The constructors that the results of a message use. Computed when the first result is assembled.
 #[derive(Debug, Default)]
 pub(super) struct UsedConstructors {
     list: Vec<UsedConstructor>,
+    /// Positions of the first entries of columns.
     starts: Vec<u32>,
-    /// By result: the number of what it is made by.
+    /// By result: the index of its constructor in `list`.
     of_result: Vec<u32>,
 }
 
-/// The results of one message, told apart by number.
+/// The distinct results of one message by result id.
 #[derive(Debug, Default)]
 pub struct ResultIds {
-    /// By result: the recipe, and the group of queries whose bindings it is made of.
+    /// By result: the constructor, and the group of queries whose bindings it is made of.
     list: Vec<(ResultConstructorId, u32)>,
     uses: OnceLock<UsedConstructors>,
 }
 
 impl ResultIds {
-    /// How many results there are.
+    /// Assigns ids to the distinct results of a message and passes each query's number to the sink.
+    pub(crate) fn of(prepared: &PreparedResults, sink: &mut impl ResultSink) -> Self {
+        let mut results = Self::default();
+        NUMBERING.with_borrow_mut(|numbering| numbering.run(prepared, &mut results, &[], sink));
+        results
+    }
+
+    /// Returns the number of results.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// None?
+    /// Returns `true` if there are no results.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// By result: the recipe, and the group of queries whose bindings it is made of.
+    /// Returns by result the constructor, and the group of queries whose bindings it is made of.
     pub(super) fn list(&self) -> &[(ResultConstructorId, u32)] {
         &self.list
     }
 
-    /// How many bytes a result has; 0 if there is none of this number.
+    /// Returns the bytes of a result, or 0 if there is no such result.
     pub fn size(&self, prepared: &PreparedResults, number: usize) -> usize {
         let Some((constructor, set)) = self.result(prepared, number) else { return 0 };
         prepared.size_of(constructor, set)
     }
 
-    /// Puts a result together; nothing if there is none of this number. `message` is the one that it is made of, `memory` is
-    /// for the bytes.
+    /// Writes a result of `message` to `memory`. Returns nothing if there is no such result.
     pub fn write<'a>(
         &self,
         prepared: &PreparedResults,
@@ -156,19 +168,19 @@ impl ResultIds {
         &memory[..length]
     }
 
-    /// How a result is made, and of which bindings.
+    /// Returns the constructor of a result and its set of bindings.
     fn result<'a>(&'a self, prepared: &'a PreparedResults, number: usize) -> Option<(ConstructorUse<'a>, &'a [u64])> {
         let set = self.set(prepared, *self.list.get(number)?);
         let uses = self.uses(prepared);
         Some((uses.constructor_use(prepared, uses.of_result[number]), set))
     }
 
-    /// How the results are made.
+    /// Returns the constructors that the results use.
     pub(super) fn uses(&self, prepared: &PreparedResults) -> &UsedConstructors {
         self.uses.get_or_init(|| UsedConstructors::of(prepared, &self.list))
     }
 
-    /// By result: the number of what it is made by, and its set of bindings.
+    /// Iterates over the results: the index of its used constructor and its set of bindings.
     pub(super) fn results<'a>(
         &'a self,
         prepared: &'a PreparedResults,
@@ -183,7 +195,7 @@ impl ResultIds {
         prepared.set(set, bindings)
     }
 
-    /// The numbers of the results that are larger than allowed, ascending.
+    /// Returns the results of more than `bytes_max` bytes, ascending.
     pub(super) fn too_large(&self, prepared: &PreparedResults, bytes_max: usize) -> Vec<u32> {
         if self.uses(prepared).list.iter().all(|used| used.bytes_max <= bytes_max) {
             return Vec::new();
@@ -195,12 +207,12 @@ impl ResultIds {
 impl UsedConstructors {
     fn of(prepared: &PreparedResults, results: &[(ResultConstructorId, u32)]) -> Self {
         let mut uses = Self { of_result: Vec::with_capacity(results.len()), ..Self::default() };
-        let mut existing = vec![NONE; prepared.recipes().len()];
+        let mut existing = vec![UNUSED; prepared.constructors().len()];
         let mut totals = vec![usize::MAX; prepared.column_count()];
-        for &(recipe, group) in results {
-            let used = &mut existing[recipe as usize];
-            if *used == NONE {
-                *used = uses.begin(prepared, recipe, prepared.groups()[group as usize].bindings, &mut totals);
+        for &(constructor, group) in results {
+            let used = &mut existing[constructor.index()];
+            if *used == UNUSED {
+                *used = uses.add(prepared, constructor, prepared.groups()[group as usize].bindings, &mut totals);
             }
             uses.list[*used as usize].results += 1;
             uses.of_result.push(*used);
@@ -208,26 +220,26 @@ impl UsedConstructors {
         uses
     }
 
-    /// The number of another recipe used. `totals`: by column, bytes that it leads to, if that is known.
-    fn begin(
+    /// Adds a constructor and returns its index. `totals` caches the bytes of each column; `usize::MAX` stands for none.
+    fn add(
         &mut self,
         prepared: &PreparedResults,
-        recipe: ResultConstructorId,
+        constructor: ResultConstructorId,
         bindings: u32,
         totals: &mut [usize],
     ) -> u32 {
-        let recipes = prepared.recipes();
-        let columns = recipes.columns(recipe);
-        let form = recipes.form_of(recipe);
-        let from_column = |&column: &u32| {
-            let total = &mut totals[column as usize];
+        let constructors = prepared.constructors();
+        let columns = constructors.columns(constructor);
+        let form = constructors.form_of(constructor);
+        let from_column = |&column: &BindingColumnId| {
+            let total = &mut totals[column.index()];
             if *total == usize::MAX {
                 *total = prepared.total(column, bindings);
             }
             *total
         };
         let from_columns: usize = columns.iter().map(from_column).sum();
-        let bytes_max = recipes.form(form).constant_bytes_max(bindings as usize) + from_columns;
+        let bytes_max = constructors.form(form).constant_bytes_max(bindings as usize) + from_columns;
         let start = self.starts.len() as u32;
         self.starts.extend(columns.iter().map(|&column| prepared.start_of(column)));
         let starts = (start, self.starts.len() as u32);
@@ -235,112 +247,114 @@ impl UsedConstructors {
         self.list.len() as u32 - 1
     }
 
-    /// The recipes used, by number.
+    /// Returns the used constructors.
     pub fn list(&self) -> &[UsedConstructor] {
         &self.list
     }
 
+    /// Returns a used constructor, to make results with.
     #[inline]
     pub fn constructor_use<'a>(&'a self, prepared: &'a PreparedResults, used: u32) -> ConstructorUse<'a> {
         let UsedConstructor { form, starts: (start, end), .. } = self.list[used as usize];
-        ConstructorUse { form: prepared.recipes().form(form), starts: &self.starts[start as usize..end as usize] }
+        ConstructorUse { form: prepared.constructors().form(form), starts: &self.starts[start as usize..end as usize] }
     }
 }
 
-/// What is needed to name the results of a message.
+/// An entry of a list of results that is longer than needed.
+const UNNUMBERED: (ResultConstructorId, u32) = (ResultConstructorId::ABSENT, 0);
+
+/// Scratch memory to number the results of a message.
 #[derive(Debug, Default)]
 pub(super) struct ResultNumbering {
     sets: BindingSets,
-    /// By group of a list: the number of its set; and the groups by set, with where those of each begin.
+    /// By group of a list: the number of its set. Then the groups sorted by set, and the start of each set's groups.
     set_of: Vec<u32>,
     by_set: Vec<u32>,
     starts: Vec<u32>,
-    /// By number of a make: its result for the set in hand, counted from 1 and from the first result that was ever named;
-    /// a number from before the set in hand means that there is none.
+    /// By constructor of the list: its result for the current set. Results are counted from 1 over all messages, so that
+    /// the table need not be cleared: a number from before the current set means none.
     results_by_constructor: Vec<u32>,
-    /// By recipe of the group in hand: its result.
+    /// By distinct constructor of the current group: its result.
     numbers: Vec<u32>,
-    /// Results as they are named; longer than they need be.
+    /// The results so far; longer than needed.
     results: Vec<(ResultConstructorId, u32)>,
-    /// How many results were ever named, but for those from before `made` was emptied.
-    ever: u32,
+    /// Number of results since `results_by_constructor` was cleared.
+    counted: u32,
 }
 
 impl ResultNumbering {
-    /// Names the results, and tells the queries with the number of each one's: [`UNASSEMBLED`] where it has to be asked for
-    /// by itself. The queries in `without`, bits, are left out.
-    pub fn name(
+    /// Assigns ids to the distinct results and passes each query's number to the sink. Skips the queries in `without`, bits.
+    pub fn run(
         &mut self,
         prepared: &PreparedResults,
-        named: &mut ResultIds,
+        ids: &mut ResultIds,
         without: &[u64],
         sink: &mut impl ResultSink,
     ) {
         let count = prepared.query_count();
         let mut results = std::mem::take(&mut self.results);
         if results.len() < count {
-            results.resize(count, (0, 0));
+            results.resize(count, UNNUMBERED);
         }
         sink.reserve(count);
-        let mut naming = NumberingRun { prepared, without, results: &mut results, result_count: 0, sink };
+        let mut run = NumberingRun { prepared, without, results: &mut results, result_count: 0, sink };
         let mut start = 0;
         for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
-            self.name_list(same, start, &mut naming);
+            self.number_list(same, start, &mut run);
             start += same.len() as u32;
         }
-        naming.sink.finish();
-        named.uses.take();
-        named.list.clear();
-        named.list.shrink_to(KEPT_MAX);
-        named.list.extend_from_slice(&naming.results[..naming.result_count]);
+        run.sink.finish();
+        ids.uses.take();
+        ids.list.clear();
+        ids.list.shrink_to(KEPT_MAX);
+        ids.list.extend_from_slice(&run.results[..run.result_count]);
         if results.len().max(self.results_by_constructor.len()) <= KEPT_MAX {
             self.results = results;
         } else {
-            // There is one for each thread, and the next such message may never come.
+            // Each thread has one, and there may be no further message of this size.
             *self = Self::default();
         }
     }
 
-    /// Names the results of the groups of one list. The first of them has the number `start`.
-    fn name_list(&mut self, groups: &[MatchedGroup], start: u32, naming: &mut NumberingRun<'_, impl ResultSink>) {
-        let prepared = naming.prepared;
-        let (first, recipes) = prepared.recipes().of_list(groups[0].list);
-        if self.results_by_constructor.len() < recipes {
-            self.results_by_constructor.resize(recipes, 0);
-            self.numbers.resize(recipes, 0);
+    /// Assigns ids to the results of the groups of one list, of which `start` is the first.
+    fn number_list(&mut self, groups: &[MatchedGroup], start: u32, run: &mut NumberingRun<'_, impl ResultSink>) {
+        let prepared = run.prepared;
+        let (first, constructors) = prepared.constructors().of_list(groups[0].list);
+        if self.results_by_constructor.len() < constructors {
+            self.results_by_constructor.resize(constructors, 0);
+            self.numbers.resize(constructors, 0);
         }
-        self.put_in_order(prepared, groups);
-        let plain = !prepared.is_any_too_much() && naming.without.is_empty();
-        let mut at = 0;
+        self.sort_by_set(prepared, groups);
+        let has_all = !prepared.has_overflowed() && run.without.is_empty();
+        let mut start_of_set = 0;
         for set in 0..self.sets.len() {
             let end = self.starts[set] as usize;
-            let same = &self.by_set[at..end];
+            let same = &self.by_set[start_of_set..end];
             let queries: u32 = same.iter().map(|&group| groups[group as usize].len()).sum();
-            if self.ever.checked_add(queries).is_none() {
+            if self.counted.checked_add(queries).is_none() {
                 self.results_by_constructor.fill(0);
-                self.ever = 0;
+                self.counted = 0;
             }
-            // Results of this set are counted on from here.
-            let before = self.ever;
-            let base = naming.result_count as u32;
+            let before = self.counted;
+            let base = run.result_count as u32;
             let set = NewBindingSet { first, base, before };
             let same = same.iter().map(|&group| (start + group, groups[group as usize].members));
-            if !plain {
-                naming.name_some(set, same, &mut self.results_by_constructor);
+            if !has_all {
+                run.number_some(set, same, &mut self.results_by_constructor);
             } else if same.len() == 1 {
-                same.for_each(|group| naming.name_only(set, group));
-            } else if queries as usize > MANY * same.len() {
-                naming.name_recipes(set, same, (&mut self.results_by_constructor, &mut self.numbers));
+                same.for_each(|group| run.number_one_group(set, group));
+            } else if queries as usize > LARGE_GROUP * same.len() {
+                run.number_by_constructor(set, same, (&mut self.results_by_constructor, &mut self.numbers));
             } else {
-                naming.name_all(set, same, &mut self.results_by_constructor);
+                run.number_all(set, same, &mut self.results_by_constructor);
             }
-            self.ever = before + naming.result_count as u32 - base;
-            at = end;
+            self.counted = before + run.result_count as u32 - base;
+            start_of_set = end;
         }
     }
 
-    /// Puts groups of a list in the order of their sets.
-    fn put_in_order(&mut self, prepared: &PreparedResults, groups: &[MatchedGroup]) {
+    /// Sorts the groups of a list by their sets.
+    fn sort_by_set(&mut self, prepared: &PreparedResults, groups: &[MatchedGroup]) {
         let Self { sets, set_of, by_set, starts, .. } = self;
         sets.reset();
         set_of.clear();
@@ -358,55 +372,62 @@ impl ResultNumbering {
             by_set[*range as usize] = group;
             *range += 1;
         }
-        // Where each set began there is now where it ends.
+        // `starts` now holds where the groups of each set end.
     }
 }
 
-/// A set of bindings that results are to be named of.
+/// A set of bindings whose results are numbered.
 #[derive(Clone, Copy)]
 struct NewBindingSet {
-    /// The first recipe of the list.
+    /// The first constructor of the list.
     first: ResultConstructorId,
-    /// The first result of the set, in the message and ever.
+    /// Number of results of the message before the set.
     base: u32,
+    /// Number of results over all messages before the set.
     before: u32,
 }
 
 impl NewBindingSet {
-    /// What makes a number that was made for the set the one of a result of the message.
+    /// Returns a constructor of the list by its index.
+    #[inline]
+    fn constructor(self, index: u32) -> ResultConstructorId {
+        ResultConstructorId::from_u32(self.first.as_u32() + index)
+    }
+
+    /// Returns what to add to a number over all messages to get the result id, wrapping around.
     fn shift(self) -> u32 {
         self.base.wrapping_sub(self.before + 1)
     }
 }
 
-/// The message whose results are named.
+/// The state of numbering the results of one message.
 struct NumberingRun<'a, H> {
     prepared: &'a PreparedResults,
     without: &'a [u64],
-    /// Longer than they need be.
+    /// The results so far; longer than needed.
     results: &'a mut [(ResultConstructorId, u32)],
     result_count: usize,
     sink: &'a mut H,
 }
 
 impl<H: ResultSink> NumberingRun<'_, H> {
-    /// Names the results of all queries of groups with one set, none of which has to be asked for by itself. Nearly each
-    /// query may or may not have the result of another, so there is no jump for that.
-    fn name_all(
+    /// Assigns ids to the results of groups with the same set, where each can be assembled. Whether a query shares the result of
+    /// another cannot be predicted, so the loop has no jump for it.
+    fn number_all(
         &mut self,
         set: NewBindingSet,
         groups: impl Iterator<Item = (u32, MemberRange)>,
         results_by_constructor: &mut [u32],
     ) {
         let Self { prepared, results, sink, .. } = self;
-        let selector = prepared.selector();
+        let index = prepared.index();
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
-            sink.push_all(selector.members(members), |member| {
-                let results_by_constructor = &mut results_by_constructor[member.row as usize];
+            sink.push_all(index.members(members), |member| {
+                let results_by_constructor = &mut results_by_constructor[member.constructor as usize];
                 let is_new = *results_by_constructor <= set.before;
-                results[count as usize] = (set.first + member.row, group);
+                results[count as usize] = (set.constructor(member.constructor), group);
                 count += u32::from(is_new);
                 *results_by_constructor = if is_new { set.before + count } else { *results_by_constructor };
                 (*results_by_constructor).wrapping_add(shift)
@@ -415,49 +436,49 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         self.result_count = (set.base + count) as usize;
     }
 
-    /// The same where groups are large: first those of each recipe, which is that of several queries.
-    fn name_recipes(
+    /// Assigns ids where groups are large: first the results of the distinct constructors, then those of the queries.
+    fn number_by_constructor(
         &mut self,
         set: NewBindingSet,
         groups: impl Iterator<Item = (u32, MemberRange)>,
         (results_of, numbers): (&mut [u32], &mut [u32]),
     ) {
         let Self { prepared, results, sink, .. } = self;
-        let selector = prepared.selector();
+        let index = prepared.index();
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
-            let members = selector.members(members);
-            let (rows, first) = (selector.rows(members), members[0].row_index);
-            let numbers = &mut numbers[..rows.len()];
-            for (number, &row) in numbers.iter_mut().zip(rows) {
-                let results_by_constructor = &mut results_of[row as usize];
+            let members = index.members(members);
+            let (constructors, first) = (index.constructors(members), members[0].distinct_index);
+            let numbers = &mut numbers[..constructors.len()];
+            for (number, &constructor) in numbers.iter_mut().zip(constructors) {
+                let results_by_constructor = &mut results_of[constructor as usize];
                 let is_new = *results_by_constructor <= set.before;
-                results[count as usize] = (set.first + row, group);
+                results[count as usize] = (set.constructor(constructor), group);
                 count += u32::from(is_new);
                 *results_by_constructor = if is_new { set.before + count } else { *results_by_constructor };
                 *number = (*results_by_constructor).wrapping_add(shift);
             }
-            sink.push_all(members, |member| numbers[(member.row_index - first) as usize]);
+            sink.push_all(members, |member| numbers[(member.distinct_index - first) as usize]);
         }
         self.result_count = (set.base + count) as usize;
     }
 
-    /// The same where there is one group: each of its recipes makes a result, numbered in the order of the recipes.
-    fn name_only(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
+    /// The same where there is one group: each of its constructors makes a result, numbered in the order of the constructors.
+    fn number_one_group(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
         let Self { prepared, results, sink, .. } = self;
-        let members = prepared.selector().members(members);
-        let first = members[0].row_index;
+        let members = prepared.index().members(members);
+        let first = members[0].distinct_index;
         let results = &mut results[set.base as usize..];
-        sink.push_all(members, |IndexedQuery { row, row_index, .. }| {
-            results[(row_index - first) as usize] = (set.first + row, group);
-            set.base + row_index - first
+        sink.push_all(members, |IndexedQuery { constructor, distinct_index, .. }| {
+            results[(distinct_index - first) as usize] = (set.constructor(constructor), group);
+            set.base + distinct_index - first
         });
-        self.result_count += (members[members.len() - 1].row_index - first) as usize + 1;
+        self.result_count += (members[members.len() - 1].distinct_index - first) as usize + 1;
     }
 
-    /// Like [`Self::name_all`], where some queries are left out or have to be asked for by themselves.
-    fn name_some(
+    /// Assigns ids where some queries are skipped or some results cannot be assembled.
+    fn number_some(
         &mut self,
         set: NewBindingSet,
         groups: impl Iterator<Item = (u32, MemberRange)>,
@@ -466,17 +487,22 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         let Self { prepared, without, .. } = *self;
         let shift = set.shift();
         for (group, members) in groups {
-            for member in prepared.selector().members(members) {
-                let is_left_out = without.get(member.query as usize / 64);
-                if is_left_out.is_some_and(|word| word >> (member.query % 64) & 1 == 1) {
+            for member in prepared.index().members(members) {
+                let word = without.get(member.query as usize / 64);
+                if word.is_some_and(|word| word >> (member.query % 64) & 1 == 1) {
                     continue;
                 }
-                let recipe = set.first + member.row;
+                let constructor = set.constructor(member.constructor);
                 let mut number = UNASSEMBLED;
-                if !prepared.recipes().columns(recipe).iter().any(|&column| prepared.is_too_much(column)) {
-                    let results_by_constructor = &mut results_by_constructor[member.row as usize];
+                if !prepared
+                    .constructors()
+                    .columns(constructor)
+                    .iter()
+                    .any(|&column| prepared.has_column_overflowed(column))
+                {
+                    let results_by_constructor = &mut results_by_constructor[member.constructor as usize];
                     if *results_by_constructor <= set.before {
-                        self.results[self.result_count] = (recipe, group);
+                        self.results[self.result_count] = (constructor, group);
                         self.result_count += 1;
                         *results_by_constructor = set.before + self.result_count as u32 - set.base;
                     }
@@ -488,25 +514,26 @@ impl<H: ResultSink> NumberingRun<'_, H> {
     }
 }
 
-/// Makes the next message of this thread the one at which there are no more numbers for what was made.
+/// Lets the count of results overflow at the next message of this thread.
 #[cfg(test)]
 pub(crate) fn start_last_round() {
-    NAMER.with_borrow_mut(|namer| namer.ever = u32::MAX - 5);
+    NUMBERING.with_borrow_mut(|numbering| numbering.counted = u32::MAX - 5);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A table of what very many results took is not kept; one of fewer is.
+    /// A table for very many results is not kept; a smaller one is.
     #[test]
     fn memory_for_very_many_results_is_given_back() {
         for (results, is_kept) in [(KEPT_MAX, true), (KEPT_MAX + 1, false)] {
-            let mut namer = ResultNumbering { results: vec![(0, 0); results], ever: 7, ..ResultNumbering::default() };
-            let mut named = ResultIds { list: vec![(0, 0); results], ..ResultIds::default() };
-            namer.name(&PreparedResults::default(), &mut named, &[], &mut QueryResults::default());
-            assert_eq!((namer.results.capacity() > 0, namer.ever > 0), (is_kept, is_kept), "{results}");
-            assert!(named.list.capacity() <= KEPT_MAX && named.is_empty(), "{results}");
+            let mut numbering =
+                ResultNumbering { results: vec![UNNUMBERED; results], counted: 7, ..ResultNumbering::default() };
+            let mut ids = ResultIds { list: vec![UNNUMBERED; results], ..ResultIds::default() };
+            numbering.run(&PreparedResults::default(), &mut ids, &[], &mut QueryResults::default());
+            assert_eq!((numbering.results.capacity() > 0, numbering.counted > 0), (is_kept, is_kept), "{results}");
+            assert!(ids.list.capacity() <= KEPT_MAX && ids.is_empty(), "{results}");
         }
     }
 }

@@ -1,151 +1,98 @@
-//! Results of the queries that a guide has decided.
+//! The results of one message, assembled from prepared results and result ids.
 //!
-//! First it is found which queries match with which bindings, and what their paths lead to from those (`prepared.rs`);
-//! then, who gets which result (`naming.rs`); then the bytes of each are put together. What is made of one binding is a
-//! *fragment*; where many results are made alike it is put together once, and copied as a whole where it is needed again.
+//! The part of a result that one binding contributes is a *fragment*. Where a constructor makes several results, each of
+//! its fragments is written once and then copied as a whole.
+
+use crate::ids::ResultConstructorId;
 
 use super::super::ExtractError;
 use super::super::interpreter::Interpreter;
 use super::super::output::{CHUNK_BYTES, Output, Payloads};
-use super::super::program::family::NONE;
 use super::super::run_buffer::RunAppender;
 use super::assembly::ResultAssembly;
 use super::binding_sets::members;
+use super::bindings::MessageBindings;
 use super::columns::ColumnScratch;
+use super::condition_index::ConditionIndex;
 use super::data_guide::PathResolution;
 use super::prepared::{ConstructorUse, PreparedResults};
-use super::result_ids::{QueryResults, ResultIds, ResultNumbering, ResultSink, UsedConstructors};
-use super::{BatchRewriter, MessageBindings};
+use super::result_ids::{ResultIds, ResultNumbering, UsedConstructors};
 
-/// Fragments of which it is noted where they are, at most.
+/// Number of fragments whose positions are stored, at most.
 const FRAGMENTS_MAX: usize = 1 << 20;
 
-/// Bytes of all results, if each were as large as the largest may be, up to which memory is not asked for beforehand. That
-/// is a hundred times what they have and more, where they are many; to add up what they have takes a sixth of the time of
-/// putting them together.
-const SURELY: usize = 1 << 30;
+/// Upper bound of the bytes of all results up to which memory is not reserved exactly. The bound is a hundred times and
+/// more what many results have; adding up their sizes takes a sixth of the time of assembling them.
+const UNRESERVED_BYTES_MAX: usize = 1 << 30;
 
-/// The results of one message.
+/// The results of one message. Its memory is reused for the next message.
 #[derive(Debug, Default)]
 pub(super) struct BatchResults {
-    prepared: PreparedResults,
-    named: ResultIds,
-    namer: ResultNumbering,
+    pub prepared: PreparedResults,
+    pub ids: ResultIds,
+    pub numbering: ResultNumbering,
     fragments: Fragments,
     columns: ColumnScratch,
 }
 
-impl BatchRewriter {
-    /// Finds what the results of the message last run are made of.
-    pub(crate) fn find_results(&mut self, session: &mut Interpreter<'_>) {
-        let Self { bindings, meaning, selector, results, .. } = self;
-        let prepared = &mut results.prepared;
-        prepared.reset(&meaning.recipes, selector, meaning.columns.len());
-        bindings.walk(selector, |bindings, list, set, members| {
-            prepared.add_group(list, members, bindings.bindings(list).len() as u32, set);
-        });
-        results.find_columns(bindings, meaning, session);
-    }
-
-    /// Is it certain that every query gets its result from here, none over a limit?
-    pub(crate) fn is_certain(&self, bytes_max: usize) -> bool {
-        !self.recent.is_any() && self.results.prepared.is_certain(bytes_max)
-    }
-
-    /// Tells the results that were found apart, and tells the queries with the number of each one's:
-    /// [`super::UNASSEMBLED`] where it has to be asked for by itself. Returns the numbers of those that are larger than
-    /// allowed, ascending.
-    pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
-        let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, self.recent.changed(), sink);
-        self.recent.note_named(sink.queries.len());
-        if prepared.is_certain(bytes_max) { Vec::new() } else { named.too_large(prepared, bytes_max) }
-    }
-
-    /// The same where that is certain, and no result too large.
-    pub(crate) fn name_certain_results(&mut self, sink: &mut impl ResultSink) {
-        let BatchResults { prepared, named, namer, .. } = &mut self.results;
-        namer.name(prepared, named, &[], sink);
-    }
-
-    /// Takes what was found, to be put together at any time.
-    pub(crate) fn take_prepared(&mut self) -> PreparedResults {
-        let next = self.results.prepared.as_large_as();
-        std::mem::replace(&mut self.results.prepared, next)
-    }
-
-    /// Takes what was told apart.
-    pub(crate) fn take_named(&mut self) -> ResultIds {
-        std::mem::take(&mut self.results.named)
-    }
-
-    /// Puts the results that were found together. The numbers of those that are too large are known; where they would be
-    /// is nothing.
-    pub(crate) fn write_results(
-        &mut self,
-        session: &mut Interpreter<'_>,
-        too_large: &[u32],
-    ) -> Result<(), ExtractError> {
-        self.results.write(session, too_large)
-    }
-}
-
 impl BatchResults {
-    /// Finds what the columns lead to that the recipes of the queries found need.
-    fn find_columns(&mut self, bindings: &MessageBindings, meaning: &PathResolution, session: &mut Interpreter<'_>) {
+    /// Fills the columns that the constructors of the matching queries need.
+    pub fn find_columns(
+        &mut self,
+        (bindings, index, resolution): (&MessageBindings, &ConditionIndex, &PathResolution),
+        interpreter: &mut Interpreter<'_>,
+    ) {
         let Self { prepared, columns, .. } = self;
-        let mut at = 0;
-        while let Some(&group) = prepared.groups().get(at) {
-            let same = prepared.groups()[at..].iter().take_while(|other| other.list == group.list);
-            let (groups, queries) = same.fold((0, 0), |(groups, queries), group| {
-                (groups + 1, queries + (group.members.1 - group.members.0) as usize)
-            });
-            let needed = meaning.recipes.needed(group.list);
+        let mut first = 0;
+        while let Some(&group) = prepared.groups().get(first) {
+            let same = prepared.groups()[first..].iter().take_while(|other| other.list == group.list);
+            let (groups, queries) =
+                same.fold((0, 0), |(groups, queries), group| (groups + 1, queries + group.len() as usize));
+            let needed = resolution.constructors.columns_of_list(group.list);
             if needed.len() <= queries {
                 needed.iter().for_each(|&column| prepared.request(column, group.bindings));
             } else {
-                // Few queries of many: what the others need is not looked for.
-                let (first, _) = meaning.recipes.of_list(group.list);
-                for number in at..at + groups {
-                    let (start, end) = prepared.groups()[number].members;
-                    for member in start..end {
-                        let row = prepared.selector().members((member, member + 1))[0].row;
-                        let columns = meaning.recipes.columns(first + row);
+                // Few queries of many match: do not fill the columns of the others.
+                let (start, _) = resolution.constructors.of_list(group.list);
+                for number in first..first + groups {
+                    for member in index.members(prepared.groups()[number].members) {
+                        let constructor = ResultConstructorId::from_u32(start.as_u32() + member.constructor);
+                        let columns = resolution.constructors.columns(constructor);
                         columns.iter().for_each(|&column| prepared.request(column, group.bindings));
                     }
                 }
             }
-            at += groups;
+            first += groups;
         }
         prepared.begin_columns();
-        columns.find(prepared, bindings, meaning, session);
+        columns.fill(prepared, bindings, resolution, interpreter);
     }
 
-    /// Puts all results together; those that are too large are left empty.
-    fn write(&mut self, session: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
-        let Self { prepared, named, fragments, .. } = self;
-        let message = session.message.source;
+    /// Writes all results; those that are too large are left empty.
+    pub fn write(&mut self, interpreter: &mut Interpreter<'_>, too_large: &[u32]) -> Result<(), ExtractError> {
+        let Self { prepared, ids, fragments, .. } = self;
+        let message = interpreter.message.source;
         prepared.join(message);
-        assemble((prepared, named, too_large), message, fragments, &mut session.output)
+        assemble((prepared, ids, too_large), message, fragments, &mut interpreter.markup.output)
     }
 }
 
 impl PreparedResults {
-    /// Puts all results together that were told apart, behind `others`; those that are too large are left empty. `message`
-    /// is the one that they are made of. It goes faster once they were joined ([`Self::join`]).
+    /// Writes all results of `message` after `others`; those that are too large are left empty. It is faster after
+    /// [`Self::join`].
     ///
     /// # Errors
-    /// There is no memory for all of them. Those that are too large are known.
+    /// There is no memory for all of them.
     pub(crate) fn assemble<'a>(
         &self,
-        (named, too_large): (&ResultIds, &[u32]),
+        (ids, too_large): (&ResultIds, &[u32]),
         message: &[u8],
         others: impl Iterator<Item = &'a [u8]> + Clone,
         payloads: &mut Payloads,
     ) -> Result<(), ExtractError> {
-        let bytes = others.clone().map(<[u8]>::len).sum::<usize>() + self.large_bytes(named, too_large);
+        let bytes = others.clone().map(<[u8]>::len).sum::<usize>() + self.large_bytes(ids, too_large);
         if bytes > 0 {
-            // While one is appended there is room for more than it turns out to take.
+            // The last result reserves an upper bound of its size.
             payloads.reserve(bytes + CHUNK_BYTES)?;
         }
         let output = &mut Output::new(payloads, usize::MAX);
@@ -154,22 +101,22 @@ impl PreparedResults {
             output.push(other)?;
             output.finish();
         }
-        assemble((self, named, too_large), message, &mut Fragments::default(), output)
+        assemble((self, ids, too_large), message, &mut Fragments::default(), output)
     }
 
-    /// The bytes of all results but those that are too large; 0 if it is certain that they are not many.
-    fn large_bytes(&self, named: &ResultIds, too_large: &[u32]) -> usize {
-        if named.len().saturating_mul(self.bytes_max()) <= SURELY {
+    /// Returns the bytes of all results except those that are too large, or 0 if an upper bound says that they are few.
+    fn large_bytes(&self, ids: &ResultIds, too_large: &[u32]) -> usize {
+        if ids.len().saturating_mul(self.bytes_max()) <= UNRESERVED_BYTES_MAX {
             return 0;
         }
         let fits = |number: &usize| too_large.binary_search(&(*number as u32)).is_err();
-        (0..named.len()).filter(fits).map(|number| named.size(self, number)).sum()
+        (0..ids.len()).filter(fits).map(|number| ids.size(self, number)).sum()
     }
 }
 
-/// Puts results together; those that are too large, by number and ascending, are left empty.
+/// Writes results; those that are too large, ascending, are left empty.
 fn assemble(
-    (prepared, named, too_large): (&PreparedResults, &ResultIds, &[u32]),
+    (prepared, ids, too_large): (&PreparedResults, &ResultIds, &[u32]),
     message: &[u8],
     fragments: &mut Fragments,
     output: &mut Output<'_>,
@@ -177,16 +124,16 @@ fn assemble(
     let source = prepared.source(message);
     let bytes_max = prepared.bytes_max();
     if prepared.is_joined() && bytes_max <= CHUNK_BYTES && too_large.is_empty() {
-        ResultAssembly { prepared, results: named.list(), source, bytes_max }.append_to(output);
+        ResultAssembly { prepared, results: ids.list(), source, bytes_max }.append_to(output);
         return Ok(());
     }
-    // Entries may be in several pieces, or results large.
-    let uses = named.uses(prepared);
+    // Entries may have several slices, or results may be large.
+    let uses = ids.uses(prepared);
     output.begin();
     fragments.plan(uses);
     let base = output.position();
     let mut too_large = too_large.iter().peekable();
-    for (number, (used, set)) in (0..).zip(named.results(prepared, uses)) {
+    for (number, (used, set)) in (0..).zip(ids.results(prepared, uses)) {
         if too_large.next_if_eq(&&number).is_some() {
             output.begin();
             output.finish();
@@ -206,23 +153,23 @@ fn assemble(
     Ok(())
 }
 
-/// Where the fragments of the recipes are that are used for several results.
+/// The positions of the fragments of constructors that make several results.
 #[derive(Debug, Default)]
 struct Fragments {
-    /// By recipe used and binding.
+    /// By used constructor and binding.
     list: Vec<Fragment>,
-    /// By recipe used: where its own begin; [`NONE`] if it is not noted where they are.
+    /// By used constructor: the start of its fragments; `u32::MAX` if they are not stored.
     starts: Vec<u32>,
 }
 
 impl Fragments {
-    /// Makes room to note where they are.
+    /// Prepares for the results of a message.
     fn plan(&mut self, uses: &UsedConstructors) {
         let mut count = 0;
         self.starts.clear();
         self.starts.extend(uses.list().iter().map(|used| {
             let keeps = used.results > 1 && count + used.bindings as usize <= FRAGMENTS_MAX;
-            let start = if keeps { count as u32 } else { NONE };
+            let start = if keeps { count as u32 } else { u32::MAX };
             count += if keeps { used.bindings as usize } else { 0 };
             start
         }));
@@ -230,13 +177,13 @@ impl Fragments {
         self.list.resize(count, Fragment::default());
     }
 
-    /// Those of a recipe by binding, and others behind them; nothing if it is not noted where they are.
+    /// Returns the fragments of a used constructor by binding, followed by others. Empty if they are not stored.
     fn of(&mut self, used: u32) -> &mut [Fragment] {
         self.list.get_mut(self.starts[used as usize] as usize..).unwrap_or_default()
     }
 }
 
-/// Where a fragment was written, counted from the first result of the message; no bytes: it was not.
+/// The position of a fragment, relative to the first result of the message. No bytes if it has not been written.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fragment {
     start: u32,
@@ -244,7 +191,7 @@ struct Fragment {
 }
 
 impl Fragment {
-    /// Nothing if it is too far off.
+    /// Returns a fragment without bytes if the position is out of range.
     fn of(start: u64, end: u64) -> Self {
         match (u32::try_from(start), u32::try_from(end)) {
             (Ok(start), Ok(end)) => Self { start, bytes: end - start },
@@ -253,18 +200,18 @@ impl Fragment {
     }
 }
 
-/// Puts one result together.
+/// A writer of one result.
 struct ResultWriter<'a> {
     prepared: &'a PreparedResults,
     constructor: ConstructorUse<'a>,
-    /// What slices are of.
+    /// The bytes that slices are ranges of.
     source: &'a [u8],
-    /// Where the first result of the message begins.
+    /// Position of the first result of the message.
     base: u64,
 }
 
 impl ResultWriter<'_> {
-    /// Appends the result. `kept` has the fragments by binding, or nothing; `taken` bytes are gone to the sink.
+    /// Appends the result. `kept` are the fragments by binding, if stored. The sink has taken `taken` bytes.
     #[inline]
     fn append(&self, set: &[u64], kept: &mut [Fragment], taken: u64, out: &mut RunAppender<'_>) {
         let Self { prepared, constructor, source, .. } = *self;
@@ -274,7 +221,7 @@ impl ResultWriter<'_> {
             out.push_all(&constructor.form.suffix);
             return;
         }
-        // Where the first result of the message begins: before all that is there, if some of it is gone.
+        // Position of the first result in the buffer; negative if the sink has taken its start.
         let first = self.base as i64 - taken as i64;
         out.push_all(&constructor.form.prefix);
         for binding in members(set) {
@@ -294,10 +241,10 @@ impl ResultWriter<'_> {
         out.push_all(&constructor.form.suffix);
     }
 
-    /// Appends the result, which may be larger than what is kept before it is handed over.
+    /// Writes a result that may be larger than the buffer.
     fn write_large(&self, set: &[u64], kept: &mut [Fragment], output: &mut Output<'_>) -> Result<(), ExtractError> {
-        let Self { prepared, constructor: make, source, base } = *self;
-        output.push(&make.form.prefix)?;
+        let Self { prepared, constructor, source, base } = *self;
+        output.push(&constructor.form.prefix)?;
         for binding in members(set) {
             let fragment = kept.get_mut(binding as usize);
             if let Some(&mut Fragment { start, bytes }) = fragment
@@ -307,11 +254,11 @@ impl ResultWriter<'_> {
                 continue;
             }
             let start = output.position();
-            prepared.push_fragment(make, binding, source, |bytes| output.push(bytes))?;
+            prepared.push_fragment(constructor, binding, source, |bytes| output.push(bytes))?;
             if let Some(fragment) = fragment {
                 *fragment = Fragment::of(start - base, output.position() - base);
             }
         }
-        output.push(&make.form.suffix)
+        output.push(&constructor.form.suffix)
     }
 }

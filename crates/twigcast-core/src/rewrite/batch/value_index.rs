@@ -1,7 +1,7 @@
-//! Which constants a value is equal to: as a text, and as a number.
+//! The constants that a value is equal to: as a text, and as a number.
 //!
-//! Most values that are compared are short, and come again and again. So the rows of conditions that short ones lead to are
-//! remembered by their bytes as they stand in the message: from then on nothing is decoded, read as a number or hashed twice.
+//! Most compared values are short and occur again and again. So the results for short values are cached by their bytes in
+//! the message, and a cached value is neither decoded, nor parsed as a number, nor looked up as a text.
 
 use crate::document::ByteRange;
 use crate::util::number;
@@ -9,14 +9,14 @@ use crate::util::number;
 use super::super::program::family::Interner;
 use super::condition_index::{ConditionIndex, ConditionRow};
 
-/// Places, a power of two.
-const SLOTS: usize = 256;
-const SLOT_BITS: u32 = SLOTS.trailing_zeros();
+/// Entries of the cache, a power of two.
+const CACHE_SIZE: usize = 256;
+const CACHE_BITS: u32 = CACHE_SIZE.trailing_zeros();
 
-/// Bytes of a short value, at most; what a key has more than that is how many they are.
+/// Bytes of a short value at most. The last byte of a key is the length.
 const SHORT_MAX: usize = 15;
 
-/// The rows of what a value is equal to.
+/// The rows of the constants that a value is equal to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EqualRows {
     pub text: Option<ConditionRow>,
@@ -24,8 +24,9 @@ pub(super) struct EqualRows {
 }
 
 impl EqualRows {
-    pub fn to(value: &str, selector: &ConditionIndex, interner: &Interner) -> Self {
-        let row = |constant| selector.row(constant);
+    /// Returns the rows of a value.
+    pub fn of(value: &str, index: &ConditionIndex, interner: &Interner) -> Self {
+        let row = |constant| index.row(constant);
         let text = interner.text(value).and_then(row);
         let number = if interner.has_numbers() { interner.number(number::parse(value)) } else { None };
         Self { text, number: number.and_then(row) }
@@ -34,30 +35,30 @@ impl EqualRows {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct CachedValue {
-    /// 0 is the key of no value.
+    /// The key; 0 is the key of no value.
     key: u128,
     equal: EqualRows,
 }
 
-/// What short values seen lately are equal to; of values for the same place, the last.
+/// A direct-mapped cache of what short values are equal to.
 #[derive(Debug, Default)]
 pub(super) struct ValueIndex {
     cached: Vec<CachedValue>,
 }
 
 impl ValueIndex {
-    /// Forgets all: constants have other rows.
+    /// Forgets all values, for a condition index with other rows.
     pub fn clear(&mut self) {
         self.cached.clear();
-        self.cached.resize(SLOTS, CachedValue::default());
+        self.cached.resize(CACHE_SIZE, CachedValue::default());
     }
 
-    /// What a value is equal to that stands in the message as it is.
+    /// Returns what the value in a span of the message is equal to. `find` is called with values that are not cached.
     #[inline]
     pub fn equal(&mut self, (source, span): (&[u8], ByteRange), find: impl FnOnce(&str) -> EqualRows) -> EqualRows {
         let text = || std::str::from_utf8(span.of(source)).expect("the scanner accepts only UTF-8 and cuts at markup");
         let Some(key) = key(source, span) else { return find(text()) };
-        let Some(existing) = self.cached.get_mut(slot(key)) else { return find(text()) };
+        let Some(existing) = self.cached.get_mut(cache_index(key)) else { return find(text()) };
         if existing.key != key {
             *existing = CachedValue { key, equal: find(text()) };
         }
@@ -65,7 +66,7 @@ impl ValueIndex {
     }
 }
 
-/// A short value as a number: its bytes, and how many they are, from 1.
+/// Returns the key of a short value, its bytes and its length plus 1, or `None` for a longer value.
 #[inline]
 fn key(source: &[u8], ByteRange { start, end }: ByteRange) -> Option<u128> {
     let (start, length) = (start as usize, (end - start) as usize);
@@ -73,7 +74,7 @@ fn key(source: &[u8], ByteRange { start, end }: ByteRange) -> Option<u128> {
         return None;
     }
     let bytes = match source.get(start..start + size_of::<u128>()) {
-        Some(bytes) => u128::from_le_bytes(bytes.try_into().expect("as many")),
+        Some(bytes) => u128::from_le_bytes(bytes.try_into().expect("the slice has 16 bytes")),
         None => {
             let mut bytes = [0; size_of::<u128>()];
             bytes[..length].copy_from_slice(&source[start..start + length]);
@@ -84,9 +85,9 @@ fn key(source: &[u8], ByteRange { start, end }: ByteRange) -> Option<u128> {
 }
 
 #[inline]
-fn slot(key: u128) -> usize {
+fn cache_index(key: u128) -> usize {
     let folded = key as u64 ^ ((key >> u64::BITS) as u64).rotate_left(23);
-    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOT_BITS)) as usize
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - CACHE_BITS)) as usize
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
-//! Running programs on one message.
+//! The interpreter: runs programs on one message.
+//!
+//! [`Interpreter::op`] writes the items of an instruction, [`Interpreter::values`] writes them as the value of an
+//! attribute, and [`Interpreter::any_passes_in`] only decides whether a binding passes; all three loop over bindings with
+//! [`Interpreter::bindings`]. The markup under construction is in [`node_copy`], the order of bindings in [`order`]. What
+//! several programs share is in [`super::sharing`].
 
 mod node_copy;
 mod order;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use crate::document::Message;
 use crate::eval::{Context, EvalError, Evaluator, NodeRef, Value};
@@ -13,15 +17,16 @@ use crate::query::ast::{Expr, VariableId};
 use crate::util::number;
 use crate::vocabulary::Vocabulary;
 
-use self::node_copy::NamespaceScopes;
+use self::node_copy::MarkupWriter;
 use self::order::{OrderValue, compare_keys};
 use super::ExtractError;
-use super::output::{Output, Payloads};
+use super::output::Payloads;
+use super::program::Program;
 use super::program::family::Interner;
-use super::program::{
-    BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, Program, SortKey, is_path,
+use super::program::instructions::{
+    BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey, is_path,
 };
-use super::sharing::shared::{Shared, SharedBindings};
+use super::sharing::shared::{SharedBindings, SharedState};
 
 /// The value of a variable.
 #[derive(Clone, Debug)]
@@ -31,56 +36,40 @@ enum VariableValue<'a> {
     Value(Value<'a>),
 }
 
-/// A start tag that is written but for its end, so that attributes can still be added.
-pub(super) struct OpenTag<'a> {
-    pub element: &'a ElementInstruction,
-    /// Expanded names of the attributes added so far. There may be as many as a message has, of names made up to have equal
-    /// hashes where those can be foreseen.
-    pub added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
-}
-
-/// Runs programs on one message, one after the other; what they have in common is computed once.
+/// An interpreter of programs on one message. What the programs have in common is computed once.
 pub struct Interpreter<'a> {
     pub(super) message: Message<'a>,
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
     pub(super) interner: &'a Interner,
-    /// Whether anything is computed for several programs at once.
-    pub(super) shares: bool,
-    pub(super) shared: Shared,
-    /// What [`Instruction::Bindings`] is to write.
+    /// The common parts of programs are evaluated once.
+    pub(super) is_sharing: bool,
+    pub(super) shared: SharedState,
+    /// The bindings that [`Instruction::Bindings`] writes results for.
     pub(super) bindings: Option<SharedBindings>,
-    /// Nodes that may still be looked at by evaluators other than `evaluator`.
+    /// Limit of the nodes that one query may visit, and how many evaluators other than `evaluator` have visited.
     visits_max: u64,
     other_visits: u64,
     slots: Vec<VariableValue<'a>>,
-    pub(super) output: Output<'a>,
-    pub(super) open: Option<OpenTag<'a>>,
-    /// Prefixes and URIs that the constructors around declare, innermost last.
-    pub(super) scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    pub(super) scopes: NamespaceScopes<'a>,
-    /// How many constructors are open.
-    pub(super) constructors: usize,
-    /// The item before was a value, so that the next value needs a space before it.
-    pub(super) after_value: bool,
+    pub(super) markup: MarkupWriter<'a>,
     /// Loops around the current one.
     depth: usize,
-    /// A binding of an outermost loop passed.
-    passed: bool,
+    /// A binding of an outermost loop has passed.
+    has_passed: bool,
 }
 
-/// What is called for each binding that passes; `false` ends the loop.
+/// A callback for each binding that passes. `false` ends the loop.
 type BindingVisitor<'a, 'b> = &'b mut dyn FnMut(&mut Interpreter<'a>) -> Result<bool, ExtractError>;
 
-/// A binding that waits to be ordered.
+/// A binding to be sorted.
 struct BindingTuple<'a> {
     keys: Vec<OrderValue>,
     slots: Vec<VariableValue<'a>>,
 }
 
 impl<'a> Interpreter<'a> {
-    /// A session on a message, which must have been scanned with attributes and text. The programs were compiled with
-    /// the vocabulary and the interner; their results are added to the payloads.
+    /// Creates an interpreter for a message, which must have been scanned with attributes and text. The programs were
+    /// compiled with the vocabulary and the interner; their results are added to the payloads.
     pub fn new(
         message: Message<'a>,
         vocabulary: &'a Vocabulary,
@@ -94,26 +83,21 @@ impl<'a> Interpreter<'a> {
             evaluator: Evaluator::new(message, vocabulary, &[]).with_budget(visits_max),
             vocabulary,
             interner,
-            shares: true,
+            is_sharing: true,
             bindings: None,
-            shared: Shared::new(shared_bytes_max(message, limits), interner.path_bound()),
+            shared: SharedState::new(shared_bytes_max(message, limits), interner.path_bound()),
             visits_max,
             other_visits: 0,
             slots: Vec::new(),
-            output: Output::new(payloads, limits.result_bytes_max),
-            open: None,
-            scope: Vec::new(),
-            scopes: NamespaceScopes::default(),
-            constructors: 0,
-            after_value: false,
+            markup: MarkupWriter::new(message, payloads, limits.result_bytes_max),
             depth: 0,
-            passed: false,
+            has_passed: false,
         }
     }
 
-    /// Compute everything for each program anew, to see what sharing is worth.
+    /// Disables sharing: everything is computed for each program anew, to test and measure what sharing gains.
     pub fn share_nothing(&mut self) {
-        self.shares = false;
+        self.is_sharing = false;
     }
 
     pub(super) fn begin(&mut self, program: &Program) {
@@ -121,24 +105,20 @@ impl<'a> Interpreter<'a> {
         self.other_visits = 0;
         self.slots.clear();
         self.slots.resize(program.variables, VariableValue::Unset);
-        self.output.begin();
+        self.markup.begin();
         self.bindings = None;
-        self.open = None;
-        self.scope.clear();
-        self.constructors = 0;
-        self.after_value = false;
         self.depth = 0;
-        self.passed = false;
+        self.has_passed = false;
     }
 
-    /// The payload of a program without what others have found out.
+    /// Returns the number of a program's payload, or `None` if no binding passes, without sharing.
     pub(super) fn deliver_alone(&mut self, program: &'a Program) -> Result<Option<u32>, ExtractError> {
         self.begin(program);
         self.op(&program.body)?;
-        Ok(self.passed.then(|| self.output.finish()))
+        Ok(self.has_passed.then(|| self.markup.output.finish()))
     }
 
-    /// Does a binding of a program pass?
+    /// Returns `true` if a binding of a program passes.
     ///
     /// # Errors
     /// The query is too expensive on this message.
@@ -147,7 +127,7 @@ impl<'a> Interpreter<'a> {
         match self.any_passes_in(&program.body) {
             Ok(passes) => Ok(passes),
             Err(ExtractError::Evaluation(error)) => Err(error),
-            // Deciding writes nothing, so no other error can arise.
+            // Nothing is written, so no other error can occur.
             Err(_) => Ok(false),
         }
     }
@@ -192,70 +172,43 @@ impl<'a> Interpreter<'a> {
             }
             Instruction::Element(element) => self.element(element),
             Instruction::Markup(markup) => {
-                self.begin_content()?;
-                self.after_value = false;
-                self.output.push(markup)
+                self.markup.begin_content()?;
+                self.markup.output.push(markup)
             }
             Instruction::Value(BoundExpr::Node(variable, expr)) if is_path(expr) => self.write_path(*variable, expr),
             Instruction::Bindings { variable, result } => self.write_bindings(*variable, result),
             Instruction::Value(bound) => match self.value(bound)? {
-                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
-                    self.after_value = false;
-                    self.copy(node)
-                }),
-                value => self.write_value(&text_of(value)),
+                Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| self.markup.copy(&self.evaluator, node)),
+                value => self.markup.push_value(&text_of(value)),
             },
         }
     }
 
-    fn write_value(&mut self, text: &str) -> Result<(), ExtractError> {
-        let spaced = std::mem::replace(&mut self.after_value, true);
-        if text.is_empty() && !spaced {
-            // No text is no content: attributes may still follow.
-            return Ok(());
-        }
-        self.begin_content()?;
-        if spaced {
-            self.output.push(b" ")?;
-        }
-        self.output.push_text(text)
-    }
-
-    /// Ends the start tag that is open, if one is.
-    pub(super) fn begin_content(&mut self) -> Result<(), ExtractError> {
-        if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
-    }
-
     fn element(&mut self, element: &'a ElementInstruction) -> Result<(), ExtractError> {
-        self.begin_content()?;
+        self.markup.begin_content()?;
         for part in &element.head {
             match part {
-                ContentPart::Constant(bytes) => self.output.push(bytes)?,
+                ContentPart::Constant(bytes) => self.markup.output.push(bytes)?,
                 ContentPart::Enclosed(op) => self.template(op)?,
             }
         }
-        let scope_start = self.scope.len();
-        let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
-        self.scope.extend(declared);
-        self.open = Some(OpenTag { element, added: HashSet::new() });
-        self.constructors += 1;
+        let scope = self.markup.open_content(element);
         for part in &element.content {
-            self.after_value = false;
             match part {
                 ContentPart::Constant(bytes) => {
-                    self.begin_content()?;
-                    self.output.push(bytes)?;
+                    self.markup.begin_content()?;
+                    self.markup.output.push(bytes)?;
                 }
-                ContentPart::Enclosed(op) => self.op(op)?,
+                ContentPart::Enclosed(op) => {
+                    self.markup.begin_items();
+                    self.op(op)?;
+                }
             }
         }
-        self.after_value = false;
-        self.constructors -= 1;
-        self.scope.truncate(scope_start);
-        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(&element.close) }
+        self.markup.close_content(element, scope)
     }
 
-    /// Writes a template of an attribute's value: the values of its items, separated by spaces.
+    /// Writes an enclosed expression of an attribute: the values of its items, separated by spaces.
     fn template(&mut self, op: &'a Instruction) -> Result<(), ExtractError> {
         let mut first = true;
         self.values(op, &mut first)
@@ -276,16 +229,16 @@ impl<'a> Interpreter<'a> {
                 }),
                 value => self.attribute_value(&text_of(value), first),
             },
-            // The parser lets no markup into an attribute's value.
+            // The parser accepts no constructors in an attribute.
             Instruction::Element(_) | Instruction::Markup(_) | Instruction::Bindings { .. } => Ok(()),
         }
     }
 
     fn attribute_value(&mut self, text: &str, first: &mut bool) -> Result<(), ExtractError> {
         if !std::mem::replace(first, false) {
-            self.output.push(b" ")?;
+            self.markup.output.push(b" ")?;
         }
-        self.output.push_attribute_text(text)
+        self.markup.output.push_attribute_text(text)
     }
 
     /// Binds a `for` variable.
@@ -293,7 +246,7 @@ impl<'a> Interpreter<'a> {
         self.slots[variable.index()] = VariableValue::Node(node);
     }
 
-    /// The node of a `for` variable.
+    /// Returns the node of a `for` variable.
     pub(super) fn node_of(&self, variable: VariableId) -> NodeRef {
         match &self.slots[variable.index()] {
             VariableValue::Node(node) => *node,
@@ -301,13 +254,13 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// Calls back for each binding that passes, in order, and notes that one did.
+    /// Calls back for each binding that passes, in the order of `order by`, and records that one has passed.
     fn repeat(&mut self, each: &'a FlwrLoop, body: BindingVisitor<'a, '_>) -> Result<(), ExtractError> {
         let outermost = self.depth == 0;
         self.depth += 1;
         if each.order.is_empty() {
             self.bindings(each, &mut |run| {
-                run.passed |= outermost;
+                run.has_passed |= outermost;
                 body(run)
             })?;
         } else {
@@ -316,7 +269,7 @@ impl<'a> Interpreter<'a> {
                 tuples.push(run.tuple(each)?);
                 Ok(true)
             })?;
-            self.passed |= outermost && !tuples.is_empty();
+            self.has_passed |= outermost && !tuples.is_empty();
             tuples.sort_by(|a, b| compare_keys(&each.order, &a.keys, &b.keys));
             for tuple in tuples {
                 for (clause, slot) in each.clauses.iter().zip(tuple.slots) {
@@ -339,7 +292,7 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    /// Goes through the bindings of the clauses from `first` on; whether to go on.
+    /// Visits the bindings of the clauses from `first` on. Returns `false` if the callback has ended the loop.
     fn bind_from(
         &mut self,
         each: &'a FlwrLoop,
@@ -350,7 +303,7 @@ impl<'a> Interpreter<'a> {
             let variable = clause.variable.index();
             let value = self.value(&clause.value)?;
             match value {
-                Value::Nodes(nodes) if clause.each => {
+                Value::Nodes(nodes) if clause.is_for => {
                     for node in nodes {
                         self.slots[variable] = VariableValue::Node(node);
                         if self.all_pass(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
@@ -432,7 +385,7 @@ impl<'a> Interpreter<'a> {
         })
     }
 
-    /// Evaluates with the values of some variables.
+    /// Evaluates with values for some variables.
     fn with_variables<T>(
         &mut self,
         variables: &[VariableId],
@@ -465,20 +418,20 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// Bytes that may be kept of a message: enough for thousands of queries on a small one, and little beside the results of
-/// a large one.
+/// Returns how many bytes may be kept for a message: enough for thousands of queries on a small message, and little
+/// compared with the results of a large one.
 fn shared_bytes_max(message: Message<'_>, limits: &Limits) -> usize {
     const SMALL: usize = 16 << 20;
     limits.cache_bytes_max.min(SMALL + message.source.len() / 8)
 }
 
-/// Is the expression a variable and nothing else?
+/// Returns `true` if the expression is a variable and nothing else.
 fn is_variable(expr: &Expr) -> bool {
     matches!(expr, Expr::Path(path) if path.steps.is_empty()
         && matches!(path.start, crate::query::ast::PathStart::Variable(_)))
 }
 
-/// `string()` of a value that is no node-set.
+/// Returns `string()` of a value that is not a node-set.
 fn text_of(value: Value<'_>) -> Cow<'_, str> {
     match value {
         Value::Boolean(truth) => Cow::Borrowed(if truth { "true" } else { "false" }),

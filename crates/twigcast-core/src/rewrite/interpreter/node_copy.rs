@@ -1,37 +1,39 @@
-//! Copies of the message's nodes, with the namespaces they need.
+//! Results as markup, and copies of the message's nodes with the namespaces that they need.
 //!
-//! An element is copied as the bytes it is. A prefix that it uses may be declared outside those bytes; then the
-//! declaration goes into the copy's start tag, unless the constructors around bind the prefix to the same namespace.
-//! A prefix counts as used when it stands before a colon anywhere in the element, so that qualified names in values and
-//! text (`xsi:type="p:t"`) keep their meaning too. An unprefixed element takes its default namespace along, which may be
-//! none: `xmlns=""`.
+//! The bytes of an element are copied unchanged. If a prefix that they use is declared outside of them, the declaration is
+//! added to the start tag of the copy, unless the constructors around bind the prefix to the same namespace. A prefix
+//! counts as used if it stands before a colon anywhere in the element, so that qualified names in values and text
+//! (`xsi:type="p:t"`) keep their meaning. An element without a prefix keeps its default namespace, which may be none:
+//! `xmlns=""`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::document::{AttributeId, Message, NodeId, NodeKind};
-use crate::eval::NodeRef;
+use crate::eval::{Evaluator, NodeRef};
 
 use super::super::ExtractError;
-use super::{Interpreter, OpenTag};
+use super::super::output::{Output, Payloads};
+use super::super::program::instructions::ElementInstruction;
 
 /// The namespace declarations in scope at an element: indices in [`crate::document::Document::declarations`].
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct InheritedNamespaces<'a> {
+struct InheritedNamespaces<'a> {
     by_prefix: FxHashMap<&'a [u8], u32>,
     default: Option<u32>,
 }
 
-/// What is in scope, by the nearest element that declares something, as far as asked.
+/// The namespaces in scope, by the nearest element that declares any. Filled on demand.
 #[derive(Default)]
-pub(in crate::rewrite) struct NamespaceScopes<'a> {
+struct NamespaceScopes<'a> {
     inherited_by_node: FxHashMap<NodeId, Rc<InheritedNamespaces<'a>>>,
 }
 
 impl<'a> NamespaceScopes<'a> {
-    /// The declarations in scope at an element, its own included.
+    /// Returns the declarations in scope at an element, its own included.
     fn at(&mut self, message: Message<'a>, element: NodeId) -> Rc<InheritedNamespaces<'a>> {
         let document = message.document;
         let mut declaring = element;
@@ -47,7 +49,7 @@ impl<'a> NamespaceScopes<'a> {
             for index in declarations_on(message, ancestor) {
                 let prefix = document.declarations[index].prefix.of(message.source);
                 let index = index as u32;
-                // What an inner element declares hides what an outer one does.
+                // The declaration of an inner element hides that of an outer one.
                 if prefix.is_empty() {
                     inherited.default.get_or_insert(index);
                 } else {
@@ -62,7 +64,7 @@ impl<'a> NamespaceScopes<'a> {
     }
 }
 
-/// The indices of the declarations on one element.
+/// Returns the indexes of the declarations on one element.
 fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usize> {
     let declarations = &message.document.declarations;
     let start = declarations.partition_point(|declaration| declaration.owner < element);
@@ -70,22 +72,119 @@ fn declarations_on(message: Message<'_>, element: NodeId) -> std::ops::Range<usi
     start..start + length
 }
 
-impl<'a> Interpreter<'a> {
-    /// Copies a node to the result.
-    pub(in crate::rewrite) fn copy(&mut self, node: NodeRef) -> Result<(), ExtractError> {
+/// A start tag that is written except for its end, so that attributes can still be added.
+struct OpenTag<'a> {
+    element: &'a ElementInstruction,
+    /// Expanded names of the attributes added so far. A message may have many, with names chosen to collide in a
+    /// predictable hash; so this set keeps the randomly seeded one.
+    added: HashSet<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+/// The markup of one result under construction: its bytes, the open start tag and the namespaces in scope.
+pub(in crate::rewrite) struct MarkupWriter<'a> {
+    message: Message<'a>,
+    pub(in crate::rewrite) output: Output<'a>,
+    open: Option<OpenTag<'a>>,
+    /// Prefixes and URIs that the constructors around declare, innermost last.
+    scope: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+    scopes: NamespaceScopes<'a>,
+    /// Number of open constructors.
+    depth: usize,
+    /// The previous item was a value, so that the next value needs a space before it.
+    is_after_value: bool,
+}
+
+impl<'a> MarkupWriter<'a> {
+    /// Creates a writer that adds results to the payloads, none larger than `bytes_max`.
+    pub fn new(message: Message<'a>, payloads: &'a mut Payloads, bytes_max: usize) -> Self {
+        Self {
+            message,
+            output: Output::new(payloads, bytes_max),
+            open: None,
+            scope: Vec::new(),
+            scopes: NamespaceScopes::default(),
+            depth: 0,
+            is_after_value: false,
+        }
+    }
+
+    /// Begins a result; drops an unfinished one.
+    pub fn begin(&mut self) {
+        self.output.begin();
+        self.open = None;
+        self.scope.clear();
+        self.depth = 0;
+        self.is_after_value = false;
+    }
+
+    /// Returns `true` if no constructor around declares a namespace.
+    pub fn has_no_declarations(&self) -> bool {
+        self.scope.is_empty()
+    }
+
+    fn end_tag(&mut self) -> Result<(), ExtractError> {
+        if self.open.take().is_some() { self.output.push(b">") } else { Ok(()) }
+    }
+
+    /// Ends the open start tag, if there is one, before content that is not a value.
+    pub fn begin_content(&mut self) -> Result<(), ExtractError> {
+        self.is_after_value = false;
+        self.end_tag()
+    }
+
+    /// Begins the items of another enclosed expression: no space separates them from those before.
+    pub fn begin_items(&mut self) {
+        self.is_after_value = false;
+    }
+
+    /// Opens an element whose start tag is written except for its `>`. Returns what [`Self::close_content`] needs.
+    pub fn open_content(&mut self, element: &'a ElementInstruction) -> usize {
+        let scope_start = self.scope.len();
+        let declared = element.declarations.iter().map(|(prefix, uri)| (Cow::from(&**prefix), Cow::from(&**uri)));
+        self.scope.extend(declared);
+        self.open = Some(OpenTag { element, added: HashSet::new() });
+        self.depth += 1;
+        scope_start
+    }
+
+    /// Closes the element that [`Self::open_content`] opened.
+    pub fn close_content(&mut self, element: &ElementInstruction, scope_start: usize) -> Result<(), ExtractError> {
+        self.is_after_value = false;
+        self.depth -= 1;
+        self.scope.truncate(scope_start);
+        if self.open.take().is_some() { self.output.push(b"/>") } else { self.output.push(&element.close) }
+    }
+
+    /// Writes a value as text, with a space between it and a value before it.
+    pub fn push_value(&mut self, text: &str) -> Result<(), ExtractError> {
+        let is_spaced = std::mem::replace(&mut self.is_after_value, true);
+        if text.is_empty() && !is_spaced {
+            // No text is no content: attributes may still follow.
+            return Ok(());
+        }
+        self.end_tag()?;
+        if is_spaced {
+            self.output.push(b" ")?;
+        }
+        self.output.push_text(text)
+    }
+
+    /// Copies a node of the message to the result.
+    pub fn copy(&mut self, evaluator: &Evaluator<'a>, node: NodeRef) -> Result<(), ExtractError> {
+        self.is_after_value = false;
         let id = match node {
             NodeRef::Node(id) => id,
-            NodeRef::Attribute(attribute) => return self.copy_attribute(attribute),
+            NodeRef::Attribute(attribute) => return self.copy_attribute(evaluator, attribute),
             NodeRef::Namespace { .. } => {
-                return Err(ExtractError::LoneNode { name: self.evaluator.qualified_name(node).to_owned() });
+                return Err(ExtractError::LoneNode { name: evaluator.qualified_name(node).to_owned() });
             }
         };
         let document = self.message.document;
         let node = &document.nodes[id as usize];
         if node.kind == NodeKind::Document {
-            return document.children(id).try_for_each(|child| self.copy(NodeRef::Node(child)));
+            return document.children(id).try_for_each(|child| self.copy(evaluator, NodeRef::Node(child)));
         }
-        self.begin_content()?;
+        self.end_tag()?;
         let bytes = node.span.of(self.message.source);
         match node.kind {
             NodeKind::Element => self.copy_element(id, bytes),
@@ -123,7 +222,7 @@ impl<'a> Interpreter<'a> {
         self.output.push(&bytes[name_end..])
     }
 
-    /// The declarations that an element needs from outside itself and does not find where it is copied to.
+    /// Returns the declarations that an element needs from outside itself and that the copy's position does not have.
     fn needed_declarations(&mut self, id: NodeId, bytes: &'a [u8]) -> Vec<NeededDeclaration> {
         let message = self.message;
         let document = message.document;
@@ -161,14 +260,14 @@ impl<'a> Interpreter<'a> {
         needed
     }
 
-    /// Is there an element without a prefix in the subtree?
+    /// Returns `true` if the subtree has an element without a prefix.
     fn has_unprefixed_element(&self, id: NodeId) -> bool {
         let nodes = &self.message.document.nodes;
         (id..nodes[id as usize].end)
             .any(|node| nodes[node as usize].kind == NodeKind::Element && !self.message.qname(node).contains(':'))
     }
 
-    /// The URI that a declaration of the message binds.
+    /// Returns the URI that a declaration of the message binds.
     fn uri(&self, declaration: u32) -> Cow<'a, str> {
         let raw = self.message.document.declarations[declaration as usize].uri.of(self.message.source);
         let raw = std::str::from_utf8(raw).unwrap_or_default();
@@ -179,20 +278,20 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// What the constructors around bind a prefix to.
+    /// Returns the URI that the constructors around bind a prefix to.
     fn bound_to(&self, prefix: &str) -> Option<&str> {
         self.scope.iter().rev().find(|(bound, _)| bound == prefix).map(|(_, uri)| &**uri)
     }
 
     /// Adds an attribute to the start tag that is open.
-    fn copy_attribute(&mut self, id: AttributeId) -> Result<(), ExtractError> {
+    fn copy_attribute(&mut self, evaluator: &Evaluator<'a>, id: AttributeId) -> Result<(), ExtractError> {
         let node = NodeRef::Attribute(id);
-        let qname = self.evaluator.qualified_name(node);
+        let qname = evaluator.qualified_name(node);
         let (prefix, local) = qname.split_once(':').unwrap_or(("", qname));
-        let uri = self.evaluator.namespace_uri(node);
+        let uri = evaluator.namespace_uri(node);
         let Some(mut tag) = self.open.take() else {
             let name = qname.to_owned();
-            return Err(match self.constructors {
+            return Err(match self.depth {
                 0 => ExtractError::LoneNode { name },
                 _ => ExtractError::AttributeAfterContent { name },
             });
@@ -214,7 +313,7 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 
-    /// A prefix that is bound to a namespace in the open tag; declared there if need be.
+    /// Returns a prefix that is bound to a namespace in the open tag. Declares one if there is none.
     fn prefix_for(&mut self, preferred: &'a str, uri: Cow<'a, str>) -> Result<Cow<'a, str>, ExtractError> {
         if self.bound_to(preferred) == Some(&*uri) {
             return Ok(Cow::Borrowed(preferred));
@@ -229,7 +328,7 @@ impl<'a> Interpreter<'a> {
         }
         let mut prefix = Cow::Borrowed(preferred);
         let mut number = 0;
-        // What constructors around bind stays as it is: those inside count on it.
+        // A prefix that a constructor around binds must not be bound again: the content relies on it.
         while self.bound_to(&prefix).is_some() {
             prefix = Cow::Owned(format!("ns{number}"));
             number += 1;
@@ -245,13 +344,13 @@ impl<'a> Interpreter<'a> {
 }
 
 impl OpenTag<'_> {
-    /// Is the attribute one of those that the query writes out?
+    /// Returns `true` if the query itself writes the attribute.
     fn constructs(&self, uri: &str, local: &str) -> bool {
         self.element.attributes.iter().any(|(other_uri, bound)| **other_uri == *uri && **bound == *local)
     }
 }
 
-/// A declaration to add to a copy; the default namespace first, then in document order.
+/// A declaration to add to a copy, ordered: the default namespace first, then in document order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NeededDeclaration {
     /// `xmlns=""`.
@@ -260,7 +359,7 @@ enum NeededDeclaration {
     Declared(u32),
 }
 
-/// The name that ends right before an offset.
+/// Returns the name that ends right before an offset.
 fn name_before(bytes: &[u8], end: usize) -> &[u8] {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.') || *byte >= 0x80;
     let length = bytes[..end].iter().rev().take_while(|byte| is_name(byte)).count();

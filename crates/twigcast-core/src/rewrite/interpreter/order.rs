@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::super::program::SortKey;
+use super::super::program::instructions::SortKey;
 
-/// What a binding is ordered by.
+/// The value of a sort key for one binding.
 #[derive(Debug)]
 pub(in crate::rewrite) enum OrderValue {
     Empty,

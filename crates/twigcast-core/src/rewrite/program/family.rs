@@ -1,61 +1,57 @@
-//! What queries have in common, found when they are compiled.
+//! Families: the parts that queries have in common, determined when they are compiled.
 //!
 //! Queries of one feed differ in little: they bind the same paths, compare the same paths with different constants, and
-//! return the same few things (Diao 2005, section 6.6). Where the bindings of one `for` clause decide everything, a query
-//! is a *family* of constants in a *group*: the group says what is bound, what is compared and what is made of the
-//! bindings that pass (the *shape*); only the constants are the query's own. Equal parts are one object, so that
-//! `shared.rs` computes them once a message.
+//! return the same paths (Diao 2005, section 6.6). If the bindings of one `for` clause decide everything, a query is a
+//! *family* of constants in a *group*. The group says what is bound, what is compared and what is made of the bindings
+//! that pass; only the constants are the query's own. Equal parts are one object, so that [`super::super::sharing`]
+//! computes them once per message.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::ids::{ConstantId, FamilyGroupId, SharedPathId, SkeletonId, TableId};
 use crate::query::ast::Expr;
 
+use super::instructions::{BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction};
 use super::template::{self, Skeleton};
-use super::{BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction};
 
-/// Number of a [`FamilyGroup`] or a [`ComparedConstant`]; numbers of what is forgotten are used again.
-pub(crate) type FamilyGroupId = u32;
-/// See [`FamilyGroupId`].
-pub(crate) type ConstantId = u32;
-
-/// What the families of constants are applied to.
+/// The part of queries that their constants are applied to.
 #[derive(Debug)]
 pub(in crate::rewrite) struct FamilyGroup {
     /// The binding path.
     pub source: Arc<SharedPath>,
     /// Conditions that do not depend on the binding.
     pub guards: Vec<Arc<Expr>>,
-    /// Paths from a binding that are compared with the constants, in the order of a family's.
+    /// Paths from a binding that are compared with the constants of a family, in the same order.
     pub compared: Vec<Arc<SharedPath>>,
     /// Other conditions on a binding.
     pub conditions: Vec<Arc<Expr>>,
-    /// What is made of the bindings that pass.
+    /// The program's body with [`Instruction::Bindings`] in place of its loop.
     pub shape: Arc<Instruction>,
-    /// The same as a skeleton and columns, if it is of that kind.
+    /// The shape as a skeleton and columns, if it is of that kind.
     pub template: Option<ResultTemplate>,
 }
 
-/// A path with a number, equal for equal paths.
+/// A path with its id. Equal paths share one.
 #[derive(Debug)]
 pub(in crate::rewrite) struct SharedPath {
-    pub id: u32,
+    pub id: SharedPathId,
     pub path: Arc<Expr>,
 }
 
-/// See [`super::template`].
+/// A skeleton with its id. Equal skeletons share one.
 #[derive(Debug)]
-pub(in crate::rewrite) struct ResultTemplate {
-    pub skeleton: Arc<Interned<Skeleton>>,
-    pub columns: Vec<Arc<SharedPath>>,
+pub(in crate::rewrite) struct SharedSkeleton {
+    pub id: SkeletonId,
+    pub skeleton: Skeleton,
 }
 
-/// An object with a number.
+/// A skeleton and the paths of its columns: see [`super::template`].
 #[derive(Debug)]
-pub(in crate::rewrite) struct Interned<T> {
-    pub id: u32,
-    pub object: T,
+pub(in crate::rewrite) struct ResultTemplate {
+    pub skeleton: Arc<SharedSkeleton>,
+    pub columns: Vec<Arc<SharedPath>>,
 }
 
 /// A constant that a path is compared with.
@@ -73,241 +69,239 @@ pub(in crate::rewrite) struct Family {
 }
 
 impl Family {
-    /// Are there other families of the group? The interner's list holds one reference itself.
-    pub fn is_one_of_several(&self) -> bool {
-        Arc::strong_count(&self.group) > 2
-    }
-
-    /// Will others ask for the columns? Again the list holds one reference itself, and the group another.
+    /// Returns `true` if other queries need the columns too. The interner's tables hold one reference to each group and
+    /// path themselves, and the group another one to its paths.
     pub fn shares_columns(&self, template: &ResultTemplate) -> bool {
-        self.is_one_of_several() || template.columns.iter().all(|path| Arc::strong_count(path) > 2)
+        Arc::strong_count(&self.group) > 2 || template.columns.iter().all(|path| Arc::strong_count(path) > 2)
     }
 }
 
-/// A [`Family`] in brief, for a dense table of all queries.
+/// A [`Family`] in eight bytes, for a dense table of all queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FamilyRef {
-    /// [`NONE`] for a query that is no member of a group.
+    /// The group; `ABSENT` for a query that is no member of one.
     pub group: FamilyGroupId,
-    /// The constant of a family of one; [`NONE`] for none or several.
+    /// The constant of a family of one constant; `ABSENT` for none or several.
     pub constant: ConstantId,
 }
 
-/// No group, no constant.
-pub(crate) const NONE: u32 = u32::MAX;
-
 impl FamilyRef {
-    /// Of a query that is no member of a group.
-    pub const NONE: Self = Self { group: NONE, constant: NONE };
+    /// In place of the family of a query that is no member of a group.
+    pub const NONE: Self = Self { group: FamilyGroupId::ABSENT, constant: ConstantId::ABSENT };
 }
 
-/// Returned paths of a [`GroupSummary`] at most.
-pub(in crate::rewrite) const BRIEF_COLUMNS: usize = 3;
+/// Number of returned paths that a [`GroupSummary`] has at most.
+pub(in crate::rewrite) const SUMMARY_COLUMNS_MAX: usize = 3;
 
-/// A group in brief, if one path is compared and the result is of columns, in numbers: a session looks thousands of
-/// groups up a message, and here they lie close together.
+/// The ids of a group's parts, if it compares one path and its result is made of few columns. The interpreter looks up
+/// thousands of groups per message, and here they lie close together.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::rewrite) struct GroupSummary {
-    /// Number of the binding path; [`NONE`]: the group is not of this kind.
-    pub source: u32,
-    /// Number of the compared path.
-    pub compared: u32,
-    pub skeleton: u32,
-    /// Numbers of the returned paths, [`NONE`] after the last.
-    pub columns: [u32; BRIEF_COLUMNS],
+    /// The binding path; `ABSENT` if the group is not of this kind.
+    pub source: SharedPathId,
+    pub compared: SharedPathId,
+    pub skeleton: SkeletonId,
+    /// The returned paths, and `ABSENT` after the last.
+    pub columns: [SharedPathId; SUMMARY_COLUMNS_MAX],
 }
 
 impl GroupSummary {
-    const NONE: Self = Self { source: NONE, compared: NONE, skeleton: NONE, columns: [NONE; BRIEF_COLUMNS] };
+    const NONE: Self = Self {
+        source: SharedPathId::ABSENT,
+        compared: SharedPathId::ABSENT,
+        skeleton: SkeletonId::ABSENT,
+        columns: [SharedPathId::ABSENT; SUMMARY_COLUMNS_MAX],
+    };
 
     fn of(group: &FamilyGroup) -> Option<Self> {
         let ([compared], [], []) = (&group.compared[..], &group.guards[..], &group.conditions[..]) else { return None };
-        let template = group.template.as_ref().filter(|template| template.columns.len() <= BRIEF_COLUMNS)?;
-        let mut columns = [NONE; BRIEF_COLUMNS];
-        for (position, path) in columns.iter_mut().zip(&template.columns) {
-            *position = path.id;
+        let template = group.template.as_ref().filter(|template| template.columns.len() <= SUMMARY_COLUMNS_MAX)?;
+        let mut columns = Self::NONE.columns;
+        for (column, path) in columns.iter_mut().zip(&template.columns) {
+            *column = path.id;
         }
         Some(Self { source: group.source.id, compared: compared.id, skeleton: template.skeleton.id, columns })
     }
 }
 
-/// Objects by number.
+/// Objects by id; ids of removed objects are reused.
 #[derive(Debug)]
-struct InternTable<T> {
+struct InternTable<I, T> {
     objects: Vec<Option<Arc<T>>>,
-    free: Vec<u32>,
+    free: Vec<I>,
 }
 
-impl<T> Default for InternTable<T> {
+impl<I, T> Default for InternTable<I, T> {
     fn default() -> Self {
         Self { objects: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<T> InternTable<T> {
-    fn insert(&mut self, make: impl FnOnce(u32) -> T) -> (u32, Arc<T>) {
+impl<I: TableId, T> InternTable<I, T> {
+    fn insert(&mut self, make: impl FnOnce(I) -> T) -> (I, Arc<T>) {
         let id = self.free.pop().unwrap_or_else(|| {
             self.objects.push(None);
-            self.objects.len() as u32 - 1
+            I::new(self.objects.len() - 1)
         });
         let object = Arc::new(make(id));
-        self.objects[id as usize] = Some(Arc::clone(&object));
+        self.objects[id.index()] = Some(Arc::clone(&object));
         (id, object)
     }
 
-    fn get(&self, id: u32) -> Option<&Arc<T>> {
-        self.objects.get(id as usize)?.as_ref()
+    fn get(&self, id: I) -> Option<&Arc<T>> {
+        self.objects.get(id.index())?.as_ref()
     }
 
-    /// Forgets an object if nothing but this list holds it; whether it did.
-    fn forget_unused(&mut self, id: u32) -> bool {
-        let Some(slot) = self.objects.get_mut(id as usize) else { return true };
-        let unused = slot.as_ref().is_none_or(|object| Arc::strong_count(object) == 1);
-        if unused && slot.take().is_some() {
+    /// Removes an object if only this table holds it. Returns `true` if the id is free.
+    fn remove_unused(&mut self, id: I) -> bool {
+        let Some(entry) = self.objects.get_mut(id.index()) else { return true };
+        let is_unused = entry.as_ref().is_none_or(|object| Arc::strong_count(object) == 1);
+        if is_unused && entry.take().is_some() {
             self.free.push(id);
         }
-        unused
+        is_unused
     }
 }
 
-/// An address as a number: equal for the same object, and free to go from thread to thread.
+/// Returns the address of an object as a number, which can be sent to other threads.
 fn address<T>(object: &Arc<T>) -> usize {
     Arc::as_ptr(object).addr()
 }
 
-/// Keeps one copy of each expression, result, group and constant that programs have in common.
+/// One copy of each expression, result, group and constant that programs have in common.
 #[derive(Debug, Default)]
 pub struct Interner {
     exprs: FxHashMap<String, Arc<Expr>>,
     results: FxHashMap<String, Arc<Instruction>>,
-    groups: FxHashMap<Vec<usize>, FamilyGroupId>,
-    group_list: InternTable<FamilyGroup>,
-    briefs: Vec<GroupSummary>,
-    texts: FxHashMap<Box<str>, ConstantId>,
-    /// By bits of the number.
-    numbers: FxHashMap<u64, ConstantId>,
-    constant_list: InternTable<ComparedConstant>,
-    /// By address of the expression, which the path keeps alive.
-    paths: FxHashMap<usize, u32>,
-    path_list: InternTable<SharedPath>,
-    skeletons: FxHashMap<String, u32>,
-    skeleton_list: InternTable<Interned<Skeleton>>,
+    /// By the addresses of a group's parts, which the group keeps alive.
+    group_ids: FxHashMap<Vec<usize>, FamilyGroupId>,
+    groups: InternTable<FamilyGroupId, FamilyGroup>,
+    summaries: Vec<GroupSummary>,
+    text_ids: FxHashMap<Box<str>, ConstantId>,
+    /// By the bits of the number.
+    number_ids: FxHashMap<u64, ConstantId>,
+    constants: InternTable<ConstantId, ComparedConstant>,
+    /// By the address of the expression, which the path keeps alive.
+    path_ids: FxHashMap<usize, SharedPathId>,
+    paths: InternTable<SharedPathId, SharedPath>,
+    skeleton_ids: FxHashMap<String, SkeletonId>,
+    skeletons: InternTable<SkeletonId, SharedSkeleton>,
 }
 
 impl Interner {
+    /// Returns the shared copy of an expression.
     pub(in crate::rewrite) fn expr(&mut self, expr: Expr) -> Arc<Expr> {
-        // Floats have no hash; the debugging form tells all expressions apart.
+        // Floats have no hash; the debug form distinguishes all expressions.
         Arc::clone(self.exprs.entry(format!("{expr:?}")).or_insert_with(|| Arc::new(expr)))
     }
 
+    /// Returns the shared copy of an instruction.
     pub(in crate::rewrite) fn result(&mut self, op: Instruction) -> Arc<Instruction> {
         Arc::clone(self.results.entry(format!("{op:?}")).or_insert_with(|| Arc::new(op)))
     }
 
-    /// Forgets what no program uses any more.
+    /// Removes what no program uses.
     pub fn tidy(&mut self) {
-        let (groups, constants) = (&mut self.group_list, &mut self.constant_list);
-        self.groups.retain(|_, id| !groups.forget_unused(*id));
-        self.texts.retain(|_, id| !constants.forget_unused(*id));
-        self.numbers.retain(|_, id| !constants.forget_unused(*id));
-        let (paths, skeletons) = (&mut self.path_list, &mut self.skeleton_list);
-        self.paths.retain(|_, id| !paths.forget_unused(*id));
-        self.skeletons.retain(|_, id| !skeletons.forget_unused(*id));
+        self.group_ids.retain(|_, id| !self.groups.remove_unused(*id));
+        self.text_ids.retain(|_, id| !self.constants.remove_unused(*id));
+        self.number_ids.retain(|_, id| !self.constants.remove_unused(*id));
+        self.path_ids.retain(|_, id| !self.paths.remove_unused(*id));
+        self.skeleton_ids.retain(|_, id| !self.skeletons.remove_unused(*id));
         self.results.retain(|_, result| Arc::strong_count(result) > 1);
         self.exprs.retain(|_, expr| Arc::strong_count(expr) > 1);
     }
 
-    /// A group in brief, if it can be put so.
+    /// Returns the summary of a group, if it has one.
     #[inline]
-    pub(in crate::rewrite) fn brief(&self, group: FamilyGroupId) -> Option<GroupSummary> {
-        self.briefs.get(group as usize).copied().filter(|brief| brief.source != NONE)
+    pub(in crate::rewrite) fn summary(&self, group: FamilyGroupId) -> Option<GroupSummary> {
+        self.summaries.get(group.index()).copied().filter(|summary| summary.source != SharedPathId::ABSENT)
     }
 
-    /// The skeleton with a number.
-    pub(in crate::rewrite) fn skeleton(&self, id: u32) -> Option<&Skeleton> {
-        self.skeleton_list.objects.get(id as usize)?.as_deref().map(|numbered| &numbered.object)
+    /// Returns a skeleton.
+    pub(in crate::rewrite) fn skeleton(&self, id: SkeletonId) -> Option<&Skeleton> {
+        self.skeletons.get(id).map(|shared| &shared.skeleton)
     }
 
-    /// One past the largest number of a path.
+    /// Returns a number above the indexes of all paths.
     pub(in crate::rewrite) fn path_bound(&self) -> usize {
-        self.path_list.objects.len()
+        self.paths.objects.len()
     }
 
-    /// The constant that is a text.
+    /// Returns the constant that is a text.
     pub(in crate::rewrite) fn text(&self, value: &str) -> Option<ConstantId> {
-        self.texts.get(value).copied()
+        self.text_ids.get(value).copied()
     }
 
-    /// The constant that is a number.
+    /// Returns the constant that is a number.
     pub(in crate::rewrite) fn number(&self, value: f64) -> Option<ConstantId> {
-        self.numbers.get(&bits(value)).copied()
+        self.number_ids.get(&bits(value)).copied()
     }
 
-    /// Is any constant a number?
+    /// Returns `true` if any constant is a number.
     pub(in crate::rewrite) fn has_numbers(&self) -> bool {
-        !self.numbers.is_empty()
+        !self.number_ids.is_empty()
     }
 
     fn constant(&mut self, constant: &Expr) -> Option<Arc<ComparedConstant>> {
         let existing = match constant {
-            Expr::Literal(text) => self.texts.get(text).copied(),
-            Expr::Number(number) if !number.is_nan() => self.numbers.get(&bits(*number)).copied(),
+            Expr::Literal(text) => self.text_ids.get(text).copied(),
+            Expr::Number(number) if !number.is_nan() => self.number(*number),
             _ => return None,
         };
-        if let Some(existing) = existing.and_then(|id| self.constant_list.get(id)) {
+        if let Some(existing) = existing.and_then(|id| self.constants.get(id)) {
             return Some(Arc::clone(existing));
         }
-        let (id, outcome) = self.constant_list.insert(|id| ComparedConstant { id });
+        let (id, inserted) = self.constants.insert(|id| ComparedConstant { id });
         match constant {
-            Expr::Literal(text) => _ = self.texts.insert(text.clone(), id),
-            Expr::Number(number) => _ = self.numbers.insert(bits(*number), id),
+            Expr::Literal(text) => _ = self.text_ids.insert(text.clone(), id),
+            Expr::Number(number) => _ = self.number_ids.insert(bits(*number), id),
             _ => {}
         }
-        Some(outcome)
+        Some(inserted)
     }
 
     fn intern_group(&mut self, group: FamilyGroup) -> (FamilyGroupId, Arc<FamilyGroup>) {
         let mut key = vec![address(&group.source), address(&group.shape), group.compared.len(), group.guards.len()];
         key.extend(group.compared.iter().map(address));
         key.extend(group.guards.iter().chain(&group.conditions).map(address));
-        let existing = self.groups.get(&key).and_then(|&id| Some((id, self.group_list.get(id)?)));
+        let existing = self.group_ids.get(&key).and_then(|&id| Some((id, self.groups.get(id)?)));
         if let Some((id, existing)) = existing {
             return (id, Arc::clone(existing));
         }
-        let brief = GroupSummary::of(&group).unwrap_or(GroupSummary::NONE);
-        let (id, outcome) = self.group_list.insert(|_| group);
-        self.briefs.resize(self.group_list.objects.len(), GroupSummary::NONE);
-        self.briefs[id as usize] = brief;
-        self.groups.insert(key, id);
-        (id, outcome)
+        let summary = GroupSummary::of(&group).unwrap_or(GroupSummary::NONE);
+        let (id, inserted) = self.groups.insert(|_| group);
+        self.summaries.resize(self.groups.objects.len(), GroupSummary::NONE);
+        self.summaries[id.index()] = summary;
+        self.group_ids.insert(key, id);
+        (id, inserted)
     }
 
     fn path(&mut self, path: &Arc<Expr>) -> Arc<SharedPath> {
-        let existing = self.paths.get(&address(path)).and_then(|&id| self.path_list.get(id));
+        let existing = self.path_ids.get(&address(path)).and_then(|&id| self.paths.get(id));
         if let Some(existing) = existing {
             return Arc::clone(existing);
         }
-        let (id, outcome) = self.path_list.insert(|id| SharedPath { id, path: Arc::clone(path) });
-        self.paths.insert(address(path), id);
-        outcome
+        let (id, inserted) = self.paths.insert(|id| SharedPath { id, path: Arc::clone(path) });
+        self.path_ids.insert(address(path), id);
+        inserted
     }
 
     fn template(&mut self, body: &Instruction) -> Option<ResultTemplate> {
         let (skeleton, columns) = template::of(body)?;
         let text = format!("{skeleton:?}");
-        let existing = self.skeletons.get(&text).and_then(|&id| self.skeleton_list.get(id));
+        let existing = self.skeleton_ids.get(&text).and_then(|&id| self.skeletons.get(id));
         let skeleton = match existing {
             Some(existing) => Arc::clone(existing),
             None => {
-                let (id, outcome) = self.skeleton_list.insert(|id| Interned { id, object: skeleton });
-                self.skeletons.insert(text, id);
-                outcome
+                let (id, inserted) = self.skeletons.insert(|id| SharedSkeleton { id, skeleton });
+                self.skeleton_ids.insert(text, id);
+                inserted
             }
         };
         Some(ResultTemplate { skeleton, columns: columns.iter().map(|path| self.path(path)).collect() })
     }
 
-    /// The family of a query, if the bindings of one `for` clause decide everything.
+    /// Returns the family of a query, if the bindings of one `for` clause decide everything.
     pub(in crate::rewrite) fn family(&mut self, body: &Instruction) -> Option<Family> {
         let each = only_loop(body)?;
         let [clause] = &each.clauses[..] else { return None };
@@ -338,7 +332,7 @@ impl Interner {
     }
 }
 
-/// A number's bits, the same for both zeros.
+/// Returns the bits of a number, the same for both zeros.
 fn bits(number: f64) -> u64 {
     if number == 0.0 { 0 } else { number.to_bits() }
 }
@@ -350,10 +344,10 @@ fn of_message(bound: &BoundExpr) -> Option<Arc<Expr>> {
     }
 }
 
-/// The loop that decides alone about all that is not constant.
+/// Returns the loop that decides everything that is not constant, if there is one.
 fn only_loop(op: &Instruction) -> Option<&FlwrLoop> {
     match op {
-        Instruction::Loop(each) if each.alone => Some(each),
+        Instruction::Loop(each) if each.is_independent => Some(each),
         Instruction::Element(element) => {
             let [ContentPart::Constant(_)] = &element.head[..] else { return None };
             let mut enclosed = element.content.iter().filter_map(|part| match part {
@@ -367,7 +361,7 @@ fn only_loop(op: &Instruction) -> Option<&FlwrLoop> {
     }
 }
 
-/// An operation with [`Instruction::Bindings`] in place of the only loop.
+/// Returns an instruction with [`Instruction::Bindings`] in place of its only loop.
 fn shape(op: &Instruction) -> Instruction {
     match op {
         Instruction::Loop(each) => match &each.clauses[..] {

@@ -1,10 +1,15 @@
-//! A query compiled for running: what can be prepared is prepared.
+//! Compiled For-Where-Return queries.
+//!
+//! The compiler turns constructors into constant bytes, moves the conjuncts of `where` to the earliest clause after which
+//! they can be decided, and makes an expression with one `for` variable relative to the node of that variable. Files:
+//! [`instructions`], what a program consists of; [`template`], results that are constant markup around paths; [`family`],
+//! what programs have in common.
 
 pub(crate) mod family;
+pub(super) mod instructions;
 pub(super) mod template;
 
-use std::sync::Arc;
-
+use crate::ids::ConstantId;
 use crate::query::ast::{CompareOp, Expr, VariableId};
 use crate::query::flwr::{
     AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
@@ -14,124 +19,37 @@ use crate::query::normal::{normalise, normalise_condition};
 use crate::vocabulary::Vocabulary;
 
 use self::family::{Family, FamilyRef, Interner};
+use self::instructions::{
+    BoundExpr, ClauseCondition, ClauseInstruction, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey,
+};
 use super::output::escaped;
 
 /// A compiled For-Where-Return query.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(super) body: Instruction,
-    /// How many variables there are.
+    /// Number of variables.
     pub(super) variables: usize,
-    /// What it has in common with others.
+    /// The parts that the program has in common with others, if it has that form.
     pub(super) family: Option<Family>,
 }
 
-/// What is done to produce items.
-#[derive(Clone, Debug)]
-pub(super) enum Instruction {
-    /// One after the other.
-    Sequence(Vec<Instruction>),
-    /// For each binding.
-    Loop(Box<FlwrLoop>),
-    /// One or the other.
-    If { condition: BoundExpr, then: Box<Instruction>, otherwise: Box<Instruction> },
-    /// An element around content.
-    Element(Box<ElementInstruction>),
-    /// Ready-made markup.
-    Markup(Box<[u8]>),
-    /// The nodes or the value of an expression.
-    Value(BoundExpr),
-    /// A result for each binding found elsewhere: see [`self::family`].
-    Bindings { variable: VariableId, result: Arc<Instruction> },
-}
-
-/// An expression, and what it is evaluated relative to.
-#[derive(Clone, Debug)]
-pub(super) enum BoundExpr {
-    /// The message.
-    Message(Arc<Expr>),
-    /// The node of a `for` variable, the only one the expression spoke about.
-    Node(VariableId, Arc<Expr>),
-    /// The message, with variables in the expression.
-    Variables(Vec<VariableId>, Arc<Expr>),
-}
-
-/// A For-Where-Return expression.
-#[derive(Clone, Debug)]
-pub(super) struct FlwrLoop {
-    /// Conditions that no clause of this expression can change.
-    pub guards: Vec<BoundExpr>,
-    pub clauses: Vec<ClauseInstruction>,
-    pub order: Vec<SortKey>,
-    pub result: Arc<Instruction>,
-    /// One `for` clause over nodes of the message, whose node alone decides about the conditions and the result: so
-    /// other queries with the same clause, condition or result need the same.
-    pub alone: bool,
-}
-
-/// A clause, and the conditions that can be decided once its variable has its value.
-#[derive(Clone, Debug)]
-pub(super) struct ClauseInstruction {
-    pub variable: VariableId,
-    /// The variable is each node in turn rather than the value.
-    pub each: bool,
-    pub value: BoundExpr,
-    pub conditions: Vec<ClauseCondition>,
-}
-
-/// A condition on a binding.
-#[derive(Clone, Debug)]
-pub(super) struct ClauseCondition {
-    pub bound: BoundExpr,
-    /// Its form is `path = constant`: the path, relative to the node, and the constant, a text or a number.
-    pub equals: Option<(Arc<Expr>, Expr)>,
-}
-
-/// A key of `order by`.
-#[derive(Clone, Debug)]
-pub(super) struct SortKey {
-    pub value: BoundExpr,
-    pub descending: bool,
-    pub empty_greatest: bool,
-}
-
-/// An element constructor that is not constant.
-#[derive(Clone, Debug)]
-pub(super) struct ElementInstruction {
-    /// The start tag without its end: constant bytes and templates in turn.
-    pub head: Vec<ContentPart>,
-    pub content: Vec<ContentPart>,
-    /// The end tag.
-    pub close: Box<[u8]>,
-    /// Namespaces that the start tag declares: prefix and URI.
-    pub declarations: Vec<(Box<str>, Box<str>)>,
-    /// Expanded names of its attributes.
-    pub attributes: Vec<(Box<str>, Box<str>)>,
-}
-
-/// A part of a tag or of content.
-#[derive(Clone, Debug)]
-pub(super) enum ContentPart {
-    Constant(Vec<u8>),
-    Enclosed(Instruction),
-}
-
 impl Program {
-    /// Compiles a query. The vocabulary is the one it was parsed with.
+    /// Compiles a query with the vocabulary that it was parsed with.
     pub fn compile(query: &FlwrQuery, vocabulary: &Vocabulary, interner: &mut Interner) -> Self {
-        let mut compiler = Compiler { vocabulary, interner, each: vec![false; query.variables.len()] };
+        let mut compiler = Compiler { vocabulary, interner, is_for: vec![false; query.variables.len()] };
         let body = compiler.item(&query.body);
         let family = interner.family(&body);
         Self { body, variables: query.variables.len(), family }
     }
 
-    /// The query's place in the table of all.
+    /// Returns the query's entry in the table of all families.
     pub(crate) fn family_ref(&self) -> FamilyRef {
         self.family.as_ref().map_or(FamilyRef::NONE, |family| FamilyRef {
             group: family.id,
             constant: match &family.constants[..] {
                 [only] => only.id,
-                _ => self::family::NONE,
+                _ => ConstantId::ABSENT,
             },
         })
     }
@@ -140,8 +58,8 @@ impl Program {
 struct Compiler<'q> {
     vocabulary: &'q Vocabulary,
     interner: &'q mut Interner,
-    /// By variable: it is a `for` variable.
-    each: Vec<bool>,
+    /// By variable: a `for` clause binds it.
+    is_for: Vec<bool>,
 }
 
 impl Compiler<'_> {
@@ -167,15 +85,15 @@ impl Compiler<'_> {
     fn flwr(&mut self, flwr: &FlwrExpr) -> FlwrLoop {
         let mut clauses = Vec::with_capacity(flwr.clauses.len());
         for clause in &flwr.clauses {
-            let (variable, each, expr) = match clause {
+            let (variable, is_for, expr) = match clause {
                 BindingClause::For { variable, source } => (*variable, true, source),
                 BindingClause::Let { variable, value } => (*variable, false, value),
             };
             let value = self.bound(normalise(expr.clone()));
-            if let Some(existing) = self.each.get_mut(variable.index()) {
-                *existing = each;
+            if let Some(existing) = self.is_for.get_mut(variable.index()) {
+                *existing = is_for;
             }
-            clauses.push(ClauseInstruction { variable, each, value, conditions: Vec::new() });
+            clauses.push(ClauseInstruction { variable, is_for, value, conditions: Vec::new() });
         }
         let mut guards = Vec::new();
         for condition in flwr.condition.iter().flat_map(conjuncts) {
@@ -193,9 +111,9 @@ impl Compiler<'_> {
         });
         let order: Vec<SortKey> = order.collect();
         let result = self.item(&flwr.result);
-        let alone = order.is_empty() && is_alone(&clauses, &result);
+        let is_independent = order.is_empty() && is_independent(&clauses, &result);
         let result = self.interner.result(result);
-        FlwrLoop { guards, clauses, order, result, alone }
+        FlwrLoop { guards, clauses, order, result, is_independent }
     }
 
     fn clause_condition(&mut self, condition: Expr) -> ClauseCondition {
@@ -223,13 +141,13 @@ impl Compiler<'_> {
         self.bound(normalise_condition(condition.clone()))
     }
 
-    /// Decides what an expression is evaluated relative to.
+    /// Chooses what an expression is evaluated relative to.
     fn bound(&mut self, expr: Expr) -> BoundExpr {
         let mut variables = Vec::new();
         if free_variables(&expr, &mut variables) {
             match variables[..] {
                 [] => return BoundExpr::Message(self.interner.expr(expr)),
-                [variable] if self.each[variable.index()] => {
+                [variable] if self.is_for[variable.index()] => {
                     return BoundExpr::Node(variable, self.interner.expr(relative(expr)));
                 }
                 _ => {}
@@ -290,37 +208,32 @@ impl Compiler<'_> {
     }
 }
 
-/// Does the expression select nodes?
-pub(super) fn is_path(expr: &Expr) -> bool {
-    matches!(expr, Expr::Path(_) | Expr::Union(_))
-}
-
-/// Does one `for` variable, bound to nodes of the message, alone decide about conditions and result?
-fn is_alone(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
-    let [ClauseInstruction { variable, each: true, value: BoundExpr::Message(_), conditions }] = clauses else {
+/// Returns `true` if one `for` variable, bound to nodes of the message, decides the conditions and the result.
+fn is_independent(clauses: &[ClauseInstruction], result: &Instruction) -> bool {
+    let [ClauseInstruction { variable, is_for: true, value: BoundExpr::Message(_), conditions }] = clauses else {
         return false;
     };
     let own = |bound: &BoundExpr| matches!(bound, BoundExpr::Node(used, _) if used == variable);
-    conditions.iter().all(|condition| own(&condition.bound)) && speaks_only_about(result, *variable)
+    conditions.iter().all(|condition| own(&condition.bound)) && depends_only_on(result, *variable)
 }
 
-/// Does an operation depend on no other variable, apart from those it binds itself?
-fn speaks_only_about(op: &Instruction, variable: VariableId) -> bool {
+/// Returns `true` if an instruction uses no other variable.
+fn depends_only_on(op: &Instruction, variable: VariableId) -> bool {
     let bound_is = |bound: &BoundExpr| match bound {
         BoundExpr::Message(_) => true,
         BoundExpr::Node(used, _) => *used == variable,
         BoundExpr::Variables(..) => false,
     };
     match op {
-        Instruction::Sequence(ops) => ops.iter().all(|op| speaks_only_about(op, variable)),
-        // A loop inside has variables of its own; to follow them is not worth the while.
+        Instruction::Sequence(ops) => ops.iter().all(|op| depends_only_on(op, variable)),
+        // An inner loop has variables of its own. Following them would gain little.
         Instruction::Loop(_) => false,
         Instruction::If { condition, then, otherwise } => {
-            bound_is(condition) && speaks_only_about(then, variable) && speaks_only_about(otherwise, variable)
+            bound_is(condition) && depends_only_on(then, variable) && depends_only_on(otherwise, variable)
         }
         Instruction::Element(element) => element.head.iter().chain(&element.content).all(|part| match part {
             ContentPart::Constant(_) => true,
-            ContentPart::Enclosed(op) => speaks_only_about(op, variable),
+            ContentPart::Enclosed(op) => depends_only_on(op, variable),
         }),
         Instruction::Markup(_) => true,
         Instruction::Value(bound) => bound_is(bound),
@@ -328,7 +241,7 @@ fn speaks_only_about(op: &Instruction, variable: VariableId) -> bool {
     }
 }
 
-/// The conjuncts of a condition, in normal form.
+/// Returns the conjuncts of a condition in normal form.
 fn conjuncts(condition: &Expr) -> Vec<Expr> {
     match normalise_condition(condition.clone()) {
         Expr::And(operands) => operands.into_iter().map(normalise_condition).collect(),
@@ -336,7 +249,7 @@ fn conjuncts(condition: &Expr) -> Vec<Expr> {
     }
 }
 
-/// Appends constant bytes, to the constant before if there is one.
+/// Appends constant bytes. Adjacent constants become one.
 fn constant(parts: &mut Vec<ContentPart>, bytes: &[u8]) {
     if let Some(ContentPart::Constant(last)) = parts.last_mut() {
         last.extend_from_slice(bytes);
@@ -345,7 +258,7 @@ fn constant(parts: &mut Vec<ContentPart>, bytes: &[u8]) {
     }
 }
 
-/// The markup of an element without any template.
+/// Returns the markup of an element without enclosed expressions.
 fn constant_element(head: &[ContentPart], content: &[ContentPart], close: &[u8]) -> Option<Box<[u8]>> {
     let ([ContentPart::Constant(head)], [] | [ContentPart::Constant(_)]) = (head, content) else { return None };
     let mut markup = head.clone();

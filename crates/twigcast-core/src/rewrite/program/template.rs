@@ -1,26 +1,28 @@
-//! Results that are constant markup around the nodes of paths: by far the most frequent kind.
+//! Results that are constant markup around the nodes of paths, by far the most frequent kind.
 //!
-//! What is constant is the *skeleton*; what paths lead to from the bindings are the *columns*, one entry a binding. Two
-//! queries with equal skeletons and equal columns make the same of the same bindings, however their paths are spelt.
+//! The constant part is the *skeleton*. The nodes that paths select from the bindings are the *columns*, with one entry
+//! for each binding. Two queries with equal skeletons and equal columns make equal results of equal bindings, however
+//! their paths are spelt.
 
 use std::sync::Arc;
 
 use crate::query::ast::Expr;
 
-use super::{BoundExpr, ContentPart, ElementInstruction, Instruction, is_path};
+use super::instructions::{BoundExpr, ContentPart, ElementInstruction, Instruction, is_path};
 
-/// The constant part of a result.
+/// The constant part of a result: markup before, around and after the columns.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(in crate::rewrite) struct Skeleton {
-    /// Before all bindings.
+    /// Markup before all bindings.
     pub prefix: Vec<u8>,
-    /// The start tag of a binding's element if it has content, and the whole element if it has none.
+    /// The start tag of a binding's element that has content.
     pub open: Vec<u8>,
+    /// The whole element of a binding whose columns are all empty.
     pub empty: Vec<u8>,
     pub pieces: Vec<TemplatePiece>,
     /// The end tag of a binding's element.
     pub close: Vec<u8>,
-    /// After all bindings.
+    /// Markup after all bindings.
     pub suffix: Vec<u8>,
 }
 
@@ -33,13 +35,13 @@ pub(in crate::rewrite) enum TemplatePiece {
 }
 
 impl Skeleton {
-    /// Is there content whatever the paths lead to?
+    /// Returns `true` if an element has content even when all columns are empty.
     pub fn has_content(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, TemplatePiece::Constant(_)))
     }
 }
 
-/// The skeleton of a program's body and the paths of its columns, if it is of this kind.
+/// Returns the skeleton of a program's body and the paths of its columns, if it is of this kind.
 pub(in crate::rewrite) fn of(body: &Instruction) -> Option<(Skeleton, Vec<Arc<Expr>>)> {
     match body {
         Instruction::Loop(each) => match &*each.result {
@@ -51,7 +53,7 @@ pub(in crate::rewrite) fn of(body: &Instruction) -> Option<(Skeleton, Vec<Arc<Ex
     }
 }
 
-/// The start tag, without its end, of an element that declares no namespace.
+/// Returns the start tag, without its `>`, of an element that is constant up to there and declares no namespace.
 fn constant_head(element: &ElementInstruction) -> Option<&[u8]> {
     match &element.head[..] {
         [ContentPart::Constant(head)] if element.declarations.is_empty() => Some(head),

@@ -1,4 +1,4 @@
-//! Delivering a program by what it has in common with others; see `shared.rs` for what is kept.
+//! Delivery of programs by what they have in common with others: [`super::shared`] keeps it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,27 +7,29 @@ use rustc_hash::FxHashMap;
 
 use crate::document::NO_NODE;
 use crate::eval::{Context, EvalError, NodeRef};
+use crate::ids::{ConstantId, ConstantTableId, NodeListId, NodeSetId, SharedColumnId};
 use crate::query::ast::Expr;
 use crate::util::number;
 
 use super::super::ExtractError;
 use super::super::interpreter::Interpreter;
 use super::super::program::Program;
-use super::super::program::family::{ConstantId, Family, FamilyRef, NONE, SharedPath};
+use super::super::program::family::{Family, FamilyRef, SharedPath};
 use super::super::program::template::{Skeleton, TemplatePiece};
 use super::shared::{
-    EMPTY, ENTRY_BYTES, GroupState, NodeListId, NodeSetId, Ready, SharedBindings, SharedColumnId, SharedPayload,
-    SharedRange, SharedState, TableId, key,
+    EMPTY, ENTRY_BYTES, GroupState, KeptPayload, PayloadKey, ReadyGroup, SharedBindings, SharedPayload, SharedRange,
+    key,
 };
 
-/// References to what only one program uses, at most: its own, the interner's, and its group's.
+/// References to an object that one program uses, at most: its own, the interner's, and its group's.
 const SOLE_USER_MAX: usize = 3;
 
+/// Returns `true` if several programs use an object.
 pub(in crate::rewrite) fn is_shared<T>(object: &Arc<T>) -> bool {
     Arc::strong_count(object) > SOLE_USER_MAX
 }
 
-/// The state of a group that cannot be evaluated.
+/// Returns the state of a group that cannot be evaluated.
 fn failed(error: ExtractError) -> GroupState {
     match error {
         ExtractError::Evaluation(EvalError::BudgetExceeded { .. }) => GroupState::Expensive,
@@ -35,61 +37,61 @@ fn failed(error: ExtractError) -> GroupState {
     }
 }
 
-/// `?` for what is `None` when there is no room.
+/// Returns `Ok(None)` if the expression is `None` because the limit is reached.
 macro_rules! or_full {
-    ($kept:expr) => {
-        match $kept {
-            Some(kept) => kept,
+    ($stored:expr) => {
+        match $stored {
+            Some(stored) => stored,
             None => return Ok(None),
         }
     };
 }
 
 impl<'a> Interpreter<'a> {
-    /// The payload of a query: its number, or `None` if no binding passes or the query rewrites nothing. Where the answer
-    /// is known already, the program is not asked for.
+    /// Returns the number of a query's payload, or `None` if no binding passes or the query rewrites nothing. `program` is
+    /// called only if the payload cannot be made without it.
     ///
     /// # Errors
-    /// There are bindings, but no payload.
+    /// Bindings pass, but the payload cannot be made.
     #[inline]
     pub(crate) fn deliver_member(
         &mut self,
         member: FamilyRef,
         program: impl FnOnce() -> Option<&'a Program>,
     ) -> SharedPayload {
-        if self.shares
-            && let Some(answer) = self.deliver_brief(member)
+        if self.is_sharing
+            && let Some(answer) = self.deliver_summary(member)
         {
             return answer;
         }
         program().map_or(Ok(None), |program| self.deliver(program))
     }
 
-    /// The payload of a query that has all it is made of in common with others; `None`: it has not.
+    /// Returns the payload of a query whose parts are all kept, or `None` if they are not.
     #[inline]
-    fn deliver_brief(&mut self, member: FamilyRef) -> Option<SharedPayload> {
-        let brief = self.interner.brief(member.group)?;
-        let position = match self.shared.look_up(brief, member.constant)? {
-            SharedState::Nothing => return Some(Ok(None)),
-            SharedState::Made(outcome) => return Some(self.shared.outcome(outcome).map(Some)),
-            SharedState::Parts(range) => range,
+    fn deliver_summary(&mut self, member: FamilyRef) -> Option<SharedPayload> {
+        let group = self.interner.summary(member.group)?;
+        let parts = match self.shared.look_up(group, member.constant)? {
+            KeptPayload::None => return Some(Ok(None)),
+            KeptPayload::Outcome(outcome) => return Some(self.shared.outcome(outcome).map(Some)),
+            KeptPayload::Parts(parts) => parts,
         };
-        let skeleton = self.interner.skeleton(brief.skeleton)?;
-        self.output.begin();
-        let payload = self.write_template(skeleton, &position.1, position.2).map(|()| self.output.finish());
+        let skeleton = self.interner.skeleton(group.skeleton)?;
+        self.markup.output.begin();
+        let payload = self.write_template(skeleton, &parts.1, parts.2).map(|()| self.markup.output.finish());
         if self.shared.reserve(ENTRY_BYTES) {
             let outcome = self.shared.outcome_of(&payload);
-            self.shared.brief_payloads.insert(position, outcome);
+            self.shared.summary_payloads.insert(parts, outcome);
         }
         Some(payload.map(Some))
     }
 
-    /// The payload of a program: its number, or `None` if no binding passes.
+    /// Returns the number of a program's payload, or `None` if no binding passes.
     ///
     /// # Errors
-    /// There are bindings, but no payload.
+    /// Bindings pass, but the payload cannot be made.
     pub fn deliver(&mut self, program: &'a Program) -> SharedPayload {
-        if let Some(family) = program.family.as_ref().filter(|_| self.shares)
+        if let Some(family) = program.family.as_ref().filter(|_| self.is_sharing)
             && let Some(answer) = self.deliver_family(program, family)?
         {
             return Ok(answer);
@@ -97,7 +99,8 @@ impl<'a> Interpreter<'a> {
         self.deliver_alone(program)
     }
 
-    /// The payload of a program by what it has in common with others; outer `None`: there is no room to.
+    /// Returns the payload of a program by what it has in common with others. The outer `None` means that the limit is
+    /// reached.
     fn deliver_family(
         &mut self,
         program: &'a Program,
@@ -111,8 +114,8 @@ impl<'a> Interpreter<'a> {
             };
             self.shared.groups.insert(family.id, state);
             if let [constant] = &family.constants[..] {
-                // Now its parts are known, if they are to be had.
-                if let Some(answer) = self.deliver_brief(FamilyRef { group: family.id, constant: constant.id }) {
+                // All parts may be kept now.
+                if let Some(answer) = self.deliver_summary(FamilyRef { group: family.id, constant: constant.id }) {
                     return answer.map(Some);
                 }
             }
@@ -131,18 +134,17 @@ impl<'a> Interpreter<'a> {
             return self.shared.outcome(outcome).map(|number| Some(Some(number)));
         }
         self.begin(program);
-        let written = match &family.group.template {
-            Some(template) if ready.columns != NONE => {
-                let first = ready.columns as usize;
+        let written = match family.group.template.as_ref().zip(ready.columns) {
+            Some((template, first)) => {
                 let columns = self.shared.group_columns[first..first + template.columns.len()].to_vec();
-                self.write_template(&template.skeleton.object, &columns, set)
+                self.write_template(&template.skeleton.skeleton, &columns, set)
             }
-            _ => {
-                self.bindings = Some(SharedBindings { list: ready.list, set, keeps: family.is_one_of_several() });
+            None => {
+                self.bindings = Some(SharedBindings { list: ready.list, set });
                 self.op(&family.group.shape)
             }
         };
-        let payload = written.map(|()| self.output.finish());
+        let payload = written.map(|()| self.markup.output.finish());
         if self.shared.reserve(ENTRY_BYTES) {
             let outcome = self.shared.outcome_of(&payload);
             self.shared.payloads.insert(key(ready.payloads, set), outcome);
@@ -150,22 +152,22 @@ impl<'a> Interpreter<'a> {
         payload.map(|number| Some(Some(number)))
     }
 
-    /// The payload of a program whose group is too expensive to evaluate for all at once.
+    /// Returns the payload of a program whose group is too expensive to evaluate for all constants at once.
     fn deliver_one_of(&mut self, program: &'a Program, family: &'a Family) -> SharedPayload {
         let delivered = self.deliver_alone(program);
-        self.note_failure(family, delivered.as_ref().err().cloned());
+        self.add_failure(family, delivered.as_ref().err().cloned());
         delivered
     }
 
-    /// Takes note of how it went with one query of a group that is too expensive for all at once: if even one is, so are
-    /// the others.
-    fn note_failure(&mut self, family: &'a Family, failure: Option<ExtractError>) {
+    /// Records the failure of one query of a group that is too expensive to evaluate for all constants at once. If one
+    /// query is too expensive by itself, so are the others.
+    fn add_failure(&mut self, family: &'a Family, failure: Option<ExtractError>) {
         if let Some(error @ ExtractError::Evaluation(EvalError::BudgetExceeded { .. })) = failure {
             self.shared.groups.insert(family.id, GroupState::Failed(error));
         }
     }
 
-    /// Does a binding of a program pass? By what it has in common with others, where that can be.
+    /// Returns `true` if a binding of a program passes, by what the program has in common with others where possible.
     ///
     /// # Errors
     /// The query is too expensive on this message.
@@ -183,7 +185,7 @@ impl<'a> Interpreter<'a> {
             match self.shared.groups.get(&family.id) {
                 Some(GroupState::Expensive) => {
                     let matches = self.matches(program);
-                    self.note_failure(family, matches.as_ref().err().cloned().map(ExtractError::Evaluation));
+                    self.add_failure(family, matches.as_ref().err().cloned().map(ExtractError::Evaluation));
                     return matches;
                 }
                 Some(GroupState::Ready(ready)) => {
@@ -199,7 +201,7 @@ impl<'a> Interpreter<'a> {
         self.matches(program)
     }
 
-    /// Evaluates what the families of a group have in common; `None`: there is no room to keep it.
+    /// Evaluates what the families of a group have in common. Returns `None` if the limit is reached.
     fn group_state(&mut self, family: &'a Family) -> Result<Option<GroupState>, ExtractError> {
         let group = &*family.group;
         for guard in &group.guards {
@@ -211,44 +213,44 @@ impl<'a> Interpreter<'a> {
         for path in &group.compared {
             or_full!(self.table(list, path)?);
         }
-        let mut others = NONE;
+        let mut others = None;
         for condition in &group.conditions {
-            let passing = or_full!(self.passing(list, condition, Some(others).filter(|&others| others != NONE))?);
-            others = if others == NONE { passing } else { or_full!(self.shared.both(others, passing)) };
+            let passing = or_full!(self.passing(list, condition, others)?);
+            others = match others {
+                None => Some(passing),
+                Some(others) => Some(or_full!(self.shared.intersection(others, passing))),
+            };
         }
-        if others == NONE && group.compared.is_empty() {
-            let count = self.shared.lists[list as usize].len() as u32;
-            others = or_full!(self.shared.set_id((0..count).collect()));
+        if others.is_none() && group.compared.is_empty() {
+            let count = self.shared.lists[list.index()].len() as u32;
+            others = Some(or_full!(self.shared.set_id((0..count).collect())));
         }
         if !self.shared.reserve(2 * ENTRY_BYTES) {
             return Ok(None);
         }
         let columns = self.columns_of(list, family);
-        let outcome_of = match &group.template {
-            Some(template) if columns != NONE => {
-                [&[list, template.skeleton.id], &self.shared.group_columns[columns as usize..]].concat()
+        let payload_key = match group.template.as_ref().zip(columns) {
+            Some((template, first)) => {
+                PayloadKey::Template(list, template.skeleton.id, self.shared.group_columns[first..].to_vec())
             }
-            _ => {
-                let shape = Arc::as_ptr(&group.shape).addr();
-                vec![list, NONE, (shape >> 32) as u32, shape as u32]
-            }
+            None => PayloadKey::Shape(list, Arc::as_ptr(&group.shape).addr()),
         };
-        let payloads = self.shared.payload_table(outcome_of);
-        Ok(Some(GroupState::Ready(Ready { list, other_conditions: others, payloads, columns })))
+        let payloads = self.shared.payload_table(payload_key);
+        let other_conditions = others.unwrap_or(NodeSetId::ABSENT);
+        Ok(Some(GroupState::Ready(ReadyGroup { list, other_conditions, payloads, columns })))
     }
 
-    /// Finds the columns of a group; where they begin among those of all groups.
-    fn columns_of(&mut self, list: NodeListId, family: &'a Family) -> u32 {
-        let Some(template) = family.group.template.as_ref().filter(|template| family.shares_columns(template)) else {
-            return NONE;
-        };
+    /// Fills the columns of a group. Returns the position of the first in those of all groups, or `None` if the group is
+    /// better delivered without.
+    fn columns_of(&mut self, list: NodeListId, family: &'a Family) -> Option<usize> {
+        let template = family.group.template.as_ref().filter(|template| family.shares_columns(template))?;
         let start = self.shared.group_columns.len();
         for path in &template.columns {
             let position = key(list, path.id);
             let column = match self.shared.columns.get(&position) {
                 Some(&existing) => existing,
                 None => {
-                    // What is too expensive for all bindings may do for those that pass; if not, they will tell.
+                    // If it is too expensive for all bindings, it may still do for those that pass.
                     let outcome = self.column(list, path).unwrap_or_default();
                     self.shared.columns.insert(position, outcome);
                     outcome
@@ -256,21 +258,21 @@ impl<'a> Interpreter<'a> {
             };
             let Some(column) = column else {
                 self.shared.group_columns.truncate(start);
-                return NONE;
+                return None;
             };
             self.shared.group_columns.push(column);
         }
-        start as u32
+        Some(start)
     }
 
-    /// The column of a path; `None` if it holds other than tree nodes or is too large.
+    /// Returns the column of a path, or `None` if it holds attributes or namespaces or the limit is reached.
     fn column(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<SharedColumnId>, ExtractError> {
-        let nodes = Rc::clone(&self.shared.lists[list as usize]);
-        let mut ids = vec![list];
+        let nodes = Rc::clone(&self.shared.lists[list.index()]);
+        let mut ids = vec![list.as_u32()];
         for &node in nodes.iter() {
-            let nodes_found = self.evaluator.nodes(&path.path, Context::at(node))?;
-            ids.push(nodes_found.len() as u32);
-            for node in nodes_found {
+            let selected = self.evaluator.nodes(&path.path, Context::at(node))?;
+            ids.push(selected.len() as u32);
+            for node in selected {
                 let NodeRef::Node(id) = node else { return Ok(None) };
                 ids.push(id);
             }
@@ -283,8 +285,8 @@ impl<'a> Interpreter<'a> {
         }
         let (first, bytes) = (self.shared.entries.len(), self.shared.bytes.len());
         let mut rest = &ids[1..];
-        while let Some((&count, nodes_found)) = rest.split_first() {
-            let (entry, others) = nodes_found.split_at(count as usize);
+        while let Some((&count, remaining)) = rest.split_first() {
+            let (entry, others) = remaining.split_at(count as usize);
             rest = others;
             match self.column_entry(entry) {
                 Some(position) => self.shared.entries.push(position),
@@ -296,34 +298,34 @@ impl<'a> Interpreter<'a> {
             }
         }
         self.shared.column_starts.push(first);
-        let column = self.shared.column_starts.len() as SharedColumnId - 1;
+        let column = SharedColumnId::new(self.shared.column_starts.len() - 1);
         self.shared.column_ids.insert(ids, column);
         Ok(Some(column))
     }
 
-    /// Keeps the bytes of nodes. Nothing else may be under construction.
+    /// Keeps the bytes of nodes. No other result may be under construction.
     fn column_entry(&mut self, nodes: &[u32]) -> Option<SharedRange> {
-        self.output.begin();
-        let start = self.output.position();
-        // What is too large here is too large where it is asked for, which then says so.
-        nodes.iter().try_for_each(|&node| self.copy(NodeRef::Node(node))).ok()?;
-        let position = self.output.since(start).and_then(|bytes| self.shared.keep(bytes));
-        self.output.begin();
+        self.markup.output.begin();
+        let start = self.markup.output.position();
+        // Nodes that are too large fail again where they are delivered, which then reports it.
+        nodes.iter().try_for_each(|&node| self.markup.copy(&self.evaluator, NodeRef::Node(node))).ok()?;
+        let position = self.markup.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+        self.markup.output.begin();
         position
     }
 
-    /// Appends the copy of an element to `kept`. Nothing else may be under construction.
+    /// Appends the copy of an element to `kept`. No other result may be under construction.
     pub(in crate::rewrite) fn keep_copy(&mut self, element: u32, kept: &mut Vec<u8>) -> Result<(), ExtractError> {
-        self.output.begin();
-        let start = self.output.position();
-        let copied = self.copy(NodeRef::Node(element));
-        let bytes = self.output.since(start).map(|bytes| kept.extend_from_slice(bytes));
-        self.output.begin();
-        // What has gone to the sink already is too large to be kept.
+        self.markup.output.begin();
+        let start = self.markup.output.position();
+        let copied = self.markup.copy(&self.evaluator, NodeRef::Node(element));
+        let bytes = self.markup.output.since(start).map(|bytes| kept.extend_from_slice(bytes));
+        self.markup.output.begin();
+        // Bytes that went to the sink are too many to be kept.
         copied.and(bytes.ok_or(ExtractError::TooLarge { bytes_max: kept.len() }))
     }
 
-    /// Writes the result that is made of columns.
+    /// Writes a result that is made of columns.
     fn write_template(
         &mut self,
         skeleton: &Skeleton,
@@ -331,35 +333,35 @@ impl<'a> Interpreter<'a> {
         set: NodeSetId,
     ) -> Result<(), ExtractError> {
         let shared = &self.shared;
-        let chosen = &shared.sets[set as usize];
+        let chosen = &shared.sets[set.index()];
         let has_content = skeleton.has_content();
         let entry = |column: usize, index: u32| {
-            let (start, end) = shared.entries[shared.column_starts[columns[column] as usize] + index as usize];
+            let (start, end) = shared.entries[shared.column_starts[columns[column].index()] + index as usize];
             &shared.bytes[start..end]
         };
-        self.output.push(&skeleton.prefix)?;
+        self.markup.output.push(&skeleton.prefix)?;
         for &index in chosen.iter() {
             let filled = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Column(column) if !entry(*column, index).is_empty());
             if !has_content && !skeleton.pieces.iter().any(filled) {
-                self.output.push(&skeleton.empty)?;
+                self.markup.output.push(&skeleton.empty)?;
                 continue;
             }
-            self.output.push(&skeleton.open)?;
+            self.markup.output.push(&skeleton.open)?;
             for piece in &skeleton.pieces {
                 match piece {
-                    TemplatePiece::Constant(bytes) => self.output.push(bytes)?,
-                    TemplatePiece::Column(column) => self.output.push_raw_text(entry(*column, index))?,
+                    TemplatePiece::Constant(bytes) => self.markup.output.push(bytes)?,
+                    TemplatePiece::Column(column) => self.markup.output.push_raw_text(entry(*column, index))?,
                 }
             }
-            self.output.push(&skeleton.close)?;
+            self.markup.output.push(&skeleton.close)?;
         }
-        self.output.push(&skeleton.suffix)
+        self.markup.output.push(&skeleton.suffix)
     }
 
-    /// The nodes of a binding path.
+    /// Returns the nodes of a binding path.
     fn list(&mut self, source: &'a SharedPath) -> Result<Option<NodeListId>, ExtractError> {
-        let existing = self.shared.sources[source.id as usize];
-        if existing != NONE {
+        let existing = self.shared.sources[source.id.index()];
+        if existing != NodeListId::ABSENT {
             return Ok(Some(existing));
         }
         let nodes: Rc<[NodeRef]> = self.evaluator.nodes(&source.path, Context::DOCUMENT)?.into();
@@ -371,32 +373,32 @@ impl<'a> Interpreter<'a> {
                     return Ok(None);
                 }
                 shared.lists.push(Rc::clone(&nodes));
-                let list = shared.lists.len() as NodeListId - 1;
+                let list = NodeListId::new(shared.lists.len() - 1);
                 shared.list_ids.insert(nodes, list);
                 list
             }
         };
-        shared.sources[source.id as usize] = list;
+        shared.sources[source.id.index()] = list;
         Ok(Some(list))
     }
 
-    /// The bindings from which a path leads to each of the constants.
-    fn table(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<TableId>, ExtractError> {
+    /// Returns the table of the bindings from which a path selects each constant.
+    fn table(&mut self, list: NodeListId, path: &'a SharedPath) -> Result<Option<ConstantTableId>, ExtractError> {
         let position = key(list, path.id);
         if let Some(&existing) = self.shared.tables.get(&position) {
             return Ok(Some(existing));
         }
-        let nodes = Rc::clone(&self.shared.lists[list as usize]);
+        let nodes = Rc::clone(&self.shared.lists[list.index()]);
         let has_numbers = self.interner.has_numbers();
         let mut indices: FxHashMap<ConstantId, Vec<u32>> = FxHashMap::default();
         let mut last = (NodeRef::Node(NO_NODE), [None; 2]);
         for (index, &node) in nodes.iter().enumerate() {
-            for nodes_found in self.evaluator.nodes(&path.path, Context::at(node))? {
-                // Siblings have the same parent, whose value may be long.
-                if last.0 != nodes_found {
-                    let value = self.evaluator.string_value(nodes_found)?;
+            for selected in self.evaluator.nodes(&path.path, Context::at(node))? {
+                // Siblings select the same parent, whose value may be long.
+                if last.0 != selected {
+                    let value = self.evaluator.string_value(selected)?;
                     let number = if has_numbers { self.interner.number(number::parse(&value)) } else { None };
-                    last = (nodes_found, [self.interner.text(&value), number]);
+                    last = (selected, [self.interner.text(&value), number]);
                 }
                 for constant in last.1.into_iter().flatten() {
                     let bindings = indices.entry(constant).or_default();
@@ -409,7 +411,7 @@ impl<'a> Interpreter<'a> {
         if !self.shared.reserve(ENTRY_BYTES * (1 + indices.len())) {
             return Ok(None);
         }
-        let table = self.shared.table_count;
+        let table = ConstantTableId::new(self.shared.table_count);
         self.shared.table_count += 1;
         for (constant, bindings) in indices {
             let set = or_full!(self.shared.set_id(bindings));
@@ -419,7 +421,7 @@ impl<'a> Interpreter<'a> {
         Ok(Some(table))
     }
 
-    /// The bindings that satisfy a condition; where no other query has the condition, of those in `left`.
+    /// Returns the bindings that satisfy a condition, or only those of `left` if no other query has the condition.
     fn passing(
         &mut self,
         list: NodeListId,
@@ -430,9 +432,9 @@ impl<'a> Interpreter<'a> {
         if let Some(&existing) = self.shared.passing.get(&key) {
             return Ok(Some(existing));
         }
-        let nodes = Rc::clone(&self.shared.lists[list as usize]);
+        let nodes = Rc::clone(&self.shared.lists[list.index()]);
         let keeps = is_shared(condition);
-        let left = left.filter(|_| !keeps).map(|left| Rc::clone(&self.shared.sets[left as usize]));
+        let left = left.filter(|_| !keeps).map(|left| Rc::clone(&self.shared.sets[left.index()]));
         let mut passing = Vec::new();
         for index in indices(nodes.len(), left.as_deref()) {
             if self.evaluator.condition(condition, nodes[index])? {
@@ -447,7 +449,7 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// The indices in `left`, or all of `count`.
+/// Lists the indexes in `left`, or all below `count`.
 fn indices(count: usize, left: Option<&[u32]>) -> impl Iterator<Item = usize> + '_ {
     let chosen = left.map_or(count, <[u32]>::len);
     (0..chosen).map(move |at| left.map_or(at, |left| left[at] as usize))

@@ -1,5 +1,7 @@
-//! Results of similar queries from one evaluation of what they share: the state of one message, the decisions and
-//! what is kept between them.
+//! Delivery of similar queries through one evaluation of what they have in common.
+//!
+//! [`shared`] is the state of one message, [`delivering`] evaluates and looks up what a query shares, and [`kept`] writes
+//! results with what is kept. See `docs/decisions` for what it gains.
 
 mod delivering;
 mod kept;

@@ -1,93 +1,103 @@
-//! What the programs of one session have in common, computed once a message.
+//! The state that programs share on one message, computed once.
 //!
-//! The interner makes what is equal one object (`family.rs`); here its results are kept by that object's address or
-//! number:
+//! The interner makes equal parts of programs one object ([`super::super::program::family`]). What is computed for such
+//! an object is kept here by its address or id:
 //!
 //! - the *list* of nodes that a binding path selects; paths that select the same nodes share it;
-//! - by compared path and list, the *set* of bindings from which the path leads to a value, for each value that is some
-//!   query's constant (the shared selection); and the set of those that satisfy any other condition;
-//! - the *column* of a returned path and a list: the bytes of the nodes that the path leads to from each binding (the
-//!   shared GroupBy); paths that lead to the same nodes share it;
-//! - the payload that a skeleton and columns make of a set (the shared outer join): one, however many queries get it;
-//! - for results of other kinds, the bytes of a result for a binding and of a path from it.
+//! - by compared path and list, the *set* of bindings from which the path selects each constant of some query (the shared
+//!   selection of Diao 2005), and the set of bindings that satisfy any other condition;
+//! - the *column* of a returned path and a list: the bytes of the nodes that the path selects from each binding (the
+//!   shared GroupBy); paths that select the same nodes share it;
+//! - the payload that a skeleton and columns make of a set (the shared outer join), once for all queries that get it;
+//! - for other results, the bytes of the nodes that a path selects from a binding.
 //!
-//! Sets are indices into the list, ascending; equal sets have one number. The memory is bounded: past
-//! [`crate::limits::Limits::cache_bytes_max`] nothing more is kept, and queries are run one by one.
+//! A set lists indexes into its list, ascending; equal sets have one id. The memory is bounded: past
+//! [`crate::limits::Limits::cache_bytes_max`] nothing more is kept, and queries run one by one.
 
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 
 use crate::eval::NodeRef;
+use crate::ids::{
+    ConstantId, ConstantTableId, FamilyGroupId, NodeListId, NodeSetId, PayloadTableId, SharedColumnId, SharedPathId,
+    SkeletonId, TableId,
+};
 use crate::query::ast::Expr;
 
 use super::super::ExtractError;
-use super::super::program::Instruction;
-use super::super::program::family::{BRIEF_COLUMNS, ConstantId, Family, FamilyGroupId, GroupSummary, NONE};
+use super::super::program::family::{Family, GroupSummary, SUMMARY_COLUMNS_MAX};
 
-/// An expression or result by its address. It outlives the session.
+/// An expression by its address. It outlives the interpreter.
 pub(in crate::rewrite) type ExprAddress = *const Expr;
-pub(in crate::rewrite) type OpAddress = *const Instruction;
-
-/// Numbers of node lists and of sets of bindings.
-pub(in crate::rewrite) type NodeListId = u32;
-pub(in crate::rewrite) type NodeSetId = u32;
 
 /// The set without bindings.
-pub(in crate::rewrite) const EMPTY: NodeSetId = 0;
+pub(in crate::rewrite) const EMPTY: NodeSetId = NodeSetId::from_u32(0);
 
-/// What an entry of a table takes, about.
+/// Bytes of a table entry, roughly.
 pub(in crate::rewrite) const ENTRY_BYTES: usize = 64;
 
 /// Start and end in the kept bytes.
 pub(in crate::rewrite) type SharedRange = (usize, usize);
 
-/// Number of a column, of the sets by constant that a path leads to, and of the payloads by set.
-pub(in crate::rewrite) type SharedColumnId = u32;
-pub(in crate::rewrite) type TableId = u32;
-
-/// A payload's number; `None`: no binding passes.
+/// The number of a payload, or `None` if no binding passes.
 pub(in crate::rewrite) type SharedPayload = Result<Option<u32>, ExtractError>;
 
-/// Two numbers as a key.
+/// Returns the key of an entry by two ids.
 #[inline]
-pub(in crate::rewrite) fn key(a: u32, b: u32) -> u64 {
-    u64::from(a) << 32 | u64::from(b)
+pub(in crate::rewrite) fn key(a: impl TableId, b: impl TableId) -> u64 {
+    u64::from(a.as_u32()) << u32::BITS | u64::from(b.as_u32())
 }
 
-/// A group on this message.
+/// The state of a group on this message.
 pub(in crate::rewrite) enum GroupState {
     /// A condition that no binding can change does not hold.
     Never,
-    /// What its queries have in common is too expensive to evaluate for all constants at once: each is run by itself.
+    /// The common part is too expensive to evaluate for all constants at once. Each query runs by itself.
     Expensive,
-    /// It cannot be evaluated.
+    /// The group cannot be evaluated.
     Failed(ExtractError),
-    Ready(Ready),
+    Ready(ReadyGroup),
 }
 
-/// A group with what its families are looked up in.
+/// A group with the tables of its families.
 #[derive(Clone, Copy)]
-pub(in crate::rewrite) struct Ready {
+pub(in crate::rewrite) struct ReadyGroup {
     pub(in crate::rewrite) list: NodeListId,
-    /// The bindings that satisfy all other conditions; [`NONE`]: there are none.
+    /// The bindings that satisfy all other conditions; `ABSENT` if there are no others.
     pub(in crate::rewrite) other_conditions: NodeSetId,
-    pub(in crate::rewrite) payloads: TableId,
-    /// Where its columns begin among those of all groups; [`NONE`] if its result is not made of columns.
-    pub(in crate::rewrite) columns: u32,
+    pub(in crate::rewrite) payloads: PayloadTableId,
+    /// Position of its columns in [`SharedState::group_columns`]; `None` if its result is not made of columns.
+    pub(in crate::rewrite) columns: Option<usize>,
 }
 
-/// Columns by place in the skeleton.
-pub(in crate::rewrite) type SharedColumns = [SharedColumnId; BRIEF_COLUMNS];
+/// Columns by index in the skeleton.
+pub(in crate::rewrite) type SharedColumns = [SharedColumnId; SUMMARY_COLUMNS_MAX];
 
-/// Skeleton, columns and set.
-pub(in crate::rewrite) type BriefKey = (u32, SharedColumns, NodeSetId);
+/// The skeleton, columns and set that a payload is made of.
+pub(in crate::rewrite) type PayloadParts = (SkeletonId, SharedColumns, NodeSetId);
 
-/// What became of a payload.
+/// The identity of a payload table: the list, and the skeleton and columns or the shape of what is made of it.
+#[derive(PartialEq, Eq, Hash)]
+pub(in crate::rewrite) enum PayloadKey {
+    Template(NodeListId, SkeletonId, Vec<SharedColumnId>),
+    Shape(NodeListId, usize),
+}
+
+/// A payload as far as it is kept.
+pub(in crate::rewrite) enum KeptPayload {
+    /// No binding passes.
+    None,
+    Outcome(SharedOutcome),
+    /// The payload is not made, but all its parts are there.
+    Parts(PayloadParts),
+}
+
+/// The outcome of making a payload.
 #[derive(Clone, Copy)]
 pub(in crate::rewrite) enum SharedOutcome {
     Payload(u32),
-    /// Number of the error.
+    /// The index of the error.
     Failed(u32),
 }
 
@@ -95,54 +105,51 @@ pub(in crate::rewrite) enum SharedOutcome {
 pub(in crate::rewrite) struct SharedBindings {
     pub(in crate::rewrite) list: NodeListId,
     pub(in crate::rewrite) set: NodeSetId,
-    /// Others will ask for results of the same bindings.
-    pub(in crate::rewrite) keeps: bool,
 }
 
-/// Results kept for one message.
-pub(in crate::rewrite) struct Shared {
+/// Everything that is kept for one message: see the module's documentation.
+pub(in crate::rewrite) struct SharedState {
     pub(in crate::rewrite) groups: FxHashMap<FamilyGroupId, GroupState>,
-    /// By path; [`NONE`] where it is not known.
+    /// By path; `ABSENT` before it is evaluated.
     pub(in crate::rewrite) sources: Vec<NodeListId>,
     pub(in crate::rewrite) lists: Vec<Rc<[NodeRef]>>,
     pub(in crate::rewrite) list_ids: FxHashMap<Rc<[NodeRef]>, NodeListId>,
     pub(in crate::rewrite) sets: Vec<Rc<[u32]>>,
     pub(in crate::rewrite) set_ids: FxHashMap<Rc<[u32]>, NodeSetId>,
     /// By list and path.
-    pub(in crate::rewrite) tables: FxHashMap<u64, TableId>,
-    pub(in crate::rewrite) table_count: TableId,
+    pub(in crate::rewrite) tables: FxHashMap<u64, ConstantTableId>,
+    pub(in crate::rewrite) table_count: usize,
     /// By table and constant.
     pub(in crate::rewrite) by_constant: FxHashMap<u64, NodeSetId>,
     pub(in crate::rewrite) passing: FxHashMap<(NodeListId, ExprAddress), NodeSetId>,
-    /// By list and path; `None`: not to be had.
+    /// By list and path; `None` if the path has no column.
     pub(in crate::rewrite) columns: FxHashMap<u64, Option<SharedColumnId>>,
-    /// By list and nodes.
+    /// By list, and the number of nodes and the nodes of each binding.
     pub(in crate::rewrite) column_ids: FxHashMap<Vec<u32>, SharedColumnId>,
-    /// By column, where its entries begin in `entries`.
+    /// By column: the position of its first entry in `entries`.
     pub(in crate::rewrite) column_starts: Vec<usize>,
     pub(in crate::rewrite) entries: Vec<SharedRange>,
     /// Columns of the groups, one after the other.
     pub(in crate::rewrite) group_columns: Vec<SharedColumnId>,
-    pub(in crate::rewrite) payload_tables: FxHashMap<Vec<u32>, TableId>,
+    pub(in crate::rewrite) payload_tables: FxHashMap<PayloadKey, PayloadTableId>,
     /// By table and set.
     pub(in crate::rewrite) payloads: FxHashMap<u64, SharedOutcome>,
-    /// Of groups that are put in brief: by skeleton, columns and set.
-    pub(in crate::rewrite) brief_payloads: FxHashMap<BriefKey, SharedOutcome>,
+    /// Payloads of groups that have a summary.
+    pub(in crate::rewrite) summary_payloads: FxHashMap<PayloadParts, SharedOutcome>,
     pub(in crate::rewrite) errors: Vec<ExtractError>,
     pub(in crate::rewrite) path_bytes: FxHashMap<(ExprAddress, NodeRef), SharedRange>,
-    /// Where in `bytes` the result for each binding is.
-    pub(in crate::rewrite) rendered: FxHashMap<(OpAddress, NodeListId), Vec<Option<SharedRange>>>,
     pub(in crate::rewrite) bytes: Vec<u8>,
-    /// Bytes that may still be kept, in all.
+    /// Bytes that may still be kept.
     pub(in crate::rewrite) bytes_left: usize,
 }
 
-impl Shared {
+impl SharedState {
+    /// Creates an empty state that keeps up to `bytes_max` bytes.
     pub fn new(bytes_max: usize, path_bound: usize) -> Self {
         let empty: Rc<[u32]> = Rc::new([]);
         Self {
             groups: FxHashMap::default(),
-            sources: vec![NONE; path_bound],
+            sources: vec![NodeListId::ABSENT; path_bound],
             lists: Vec::new(),
             list_ids: FxHashMap::default(),
             sets: vec![Rc::clone(&empty)],
@@ -158,16 +165,15 @@ impl Shared {
             group_columns: Vec::new(),
             payload_tables: FxHashMap::default(),
             payloads: FxHashMap::default(),
-            brief_payloads: FxHashMap::default(),
+            summary_payloads: FxHashMap::default(),
             errors: Vec::new(),
             path_bytes: FxHashMap::default(),
-            rendered: FxHashMap::default(),
             bytes: Vec::new(),
             bytes_left: bytes_max,
         }
     }
 
-    /// Takes room for something to keep; `false` if there is none.
+    /// Takes bytes from the limit. Returns `false` if too few are left.
     pub(in crate::rewrite) fn reserve(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.bytes_left;
         if fits {
@@ -176,7 +182,7 @@ impl Shared {
         fits
     }
 
-    /// Keeps the bytes of a result, if there is room.
+    /// Keeps bytes, if the limit allows it.
     pub(in crate::rewrite) fn keep(&mut self, bytes: &[u8]) -> Option<SharedRange> {
         if !self.reserve(bytes.len()) {
             return None;
@@ -186,7 +192,7 @@ impl Shared {
         Some((start, self.bytes.len()))
     }
 
-    /// The number of a set; `None`: there is no room for it.
+    /// Returns the id of a set, or `None` if the limit is reached.
     pub(in crate::rewrite) fn set_id(&mut self, set: Vec<u32>) -> Option<NodeSetId> {
         if let Some(&existing) = self.set_ids.get(&set[..]) {
             return Some(existing);
@@ -194,28 +200,29 @@ impl Shared {
         if !self.reserve(ENTRY_BYTES + size_of_val(&set[..])) {
             return None;
         }
-        let id = self.sets.len() as NodeSetId;
+        let id = NodeSetId::new(self.sets.len());
         let set: Rc<[u32]> = set.into();
         self.sets.push(Rc::clone(&set));
         self.set_ids.insert(set, id);
         Some(id)
     }
 
-    /// What two sets have in common.
-    pub(in crate::rewrite) fn both(&mut self, a: NodeSetId, b: NodeSetId) -> Option<NodeSetId> {
+    /// Returns the intersection of two sets, or `None` if the limit is reached.
+    pub(in crate::rewrite) fn intersection(&mut self, a: NodeSetId, b: NodeSetId) -> Option<NodeSetId> {
         if a == b || a == EMPTY {
             return Some(a);
         }
-        let both = intersection(&self.sets[a as usize], &self.sets[b as usize]);
-        self.set_id(both)
+        let common = intersection(&self.sets[a.index()], &self.sets[b.index()]);
+        self.set_id(common)
     }
 
-    /// The table of the payloads that the same is made in of bindings in the same list.
-    pub(in crate::rewrite) fn payload_table(&mut self, key: Vec<u32>) -> TableId {
-        let next = self.payload_tables.len() as TableId;
+    /// Returns the table of the payloads with a key.
+    pub(in crate::rewrite) fn payload_table(&mut self, key: PayloadKey) -> PayloadTableId {
+        let next = PayloadTableId::new(self.payload_tables.len());
         *self.payload_tables.entry(key).or_insert(next)
     }
 
+    /// Returns the number of a payload, or why it failed.
     pub(in crate::rewrite) fn outcome(&self, inserted: SharedOutcome) -> Result<u32, ExtractError> {
         match inserted {
             SharedOutcome::Payload(number) => Ok(number),
@@ -223,6 +230,7 @@ impl Shared {
         }
     }
 
+    /// Keeps the outcome of a payload.
     pub(in crate::rewrite) fn outcome_of(&mut self, payload: &Result<u32, ExtractError>) -> SharedOutcome {
         match payload {
             Ok(number) => SharedOutcome::Payload(*number),
@@ -233,47 +241,38 @@ impl Shared {
         }
     }
 
-    /// The payload of a family that is told in brief, as far as its parts are known.
+    /// Returns what is kept of the payload of a family with one constant, or `None` if its group is not evaluated.
     #[inline]
-    pub(in crate::rewrite) fn look_up(&self, brief: GroupSummary, constant: ConstantId) -> Option<SharedState> {
-        let list = *self.sources.get(brief.source as usize).filter(|&&list| list != NONE)?;
-        let table = *self.tables.get(&key(list, brief.compared))?;
-        let Some(&set) = self.by_constant.get(&key(table, constant)) else { return Some(SharedState::Nothing) };
-        let mut columns = [NONE; BRIEF_COLUMNS];
-        for (column, &path) in columns.iter_mut().zip(&brief.columns).take_while(|(_, path)| **path != NONE) {
+    pub(in crate::rewrite) fn look_up(&self, group: GroupSummary, constant: ConstantId) -> Option<KeptPayload> {
+        let list = *self.sources.get(group.source.index()).filter(|&&list| list != NodeListId::ABSENT)?;
+        let table = *self.tables.get(&key(list, group.compared))?;
+        let Some(&set) = self.by_constant.get(&key(table, constant)) else { return Some(KeptPayload::None) };
+        let mut columns = [SharedColumnId::ABSENT; SUMMARY_COLUMNS_MAX];
+        for (column, &path) in
+            columns.iter_mut().zip(&group.columns).take_while(|(_, path)| **path != SharedPathId::ABSENT)
+        {
             *column = (*self.columns.get(&key(list, path))?)?;
         }
-        let position = (brief.skeleton, columns, set);
-        Some(match self.brief_payloads.get(&position) {
-            Some(&outcome) => SharedState::Made(outcome),
-            None => SharedState::Parts(position),
+        let parts = (group.skeleton, columns, set);
+        Some(match self.summary_payloads.get(&parts) {
+            Some(&outcome) => KeptPayload::Outcome(outcome),
+            None => KeptPayload::Parts(parts),
         })
     }
-}
 
-/// What is known of a payload.
-pub(in crate::rewrite) enum SharedState {
-    /// No binding passes.
-    Nothing,
-    Made(SharedOutcome),
-    /// All that it is made of.
-    Parts(BriefKey),
-}
-
-impl Shared {
-    /// The bindings of a family in a group that is ready; `None`: there is no room for another set.
-    pub(in crate::rewrite) fn bindings_of(&mut self, ready: Ready, family: &Family) -> Option<NodeSetId> {
+    /// Returns the bindings of a family, or `None` if the limit is reached.
+    pub(in crate::rewrite) fn bindings_of(&mut self, ready: ReadyGroup, family: &Family) -> Option<NodeSetId> {
         let mut set = ready.other_conditions;
         for (path, constant) in family.group.compared.iter().zip(&family.constants) {
             let table = *self.tables.get(&key(ready.list, path.id))?;
-            let nodes_found = self.by_constant.get(&key(table, constant.id)).copied().unwrap_or(EMPTY);
-            set = if set == NONE { nodes_found } else { self.both(set, nodes_found)? };
+            let equal = self.by_constant.get(&key(table, constant.id)).copied().unwrap_or(EMPTY);
+            set = if set == NodeSetId::ABSENT { equal } else { self.intersection(set, equal)? };
         }
         Some(set)
     }
 }
 
-/// What two ascending lists have in common.
+/// Returns the elements that two ascending lists have in common.
 fn intersection(a: &[u32], b: &[u32]) -> Vec<u32> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut both = Vec::new();

@@ -3,8 +3,8 @@
 //! A branch says of an element that some child (or descendant) passes a name test and that certain other branches hold
 //! there: `a[b]//c/d` is the branch "child `a` where *child `b`* and *descendant `c` where child `d`* hold". Equal
 //! branches of different queries are one (the shared suffixes of GFilter: Chen et al., "GFilter: scalable filtering on
-//! tree-pattern queries", 2008). A [`Dependencies`] index tells which wait for which, so that what holds at an element follows
-//! from what holds at its children without a look at the branches that do not (see [`super::satisfied`]).
+//! tree-pattern queries", 2008). A [`Dependencies`] index finds the branches that hold at an element from those that hold
+//! at its children, without visiting others (see [`super::satisfied`]).
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -17,27 +17,27 @@ use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, PathStart, Ste
 use crate::util::chunked::Chunked;
 use crate::vocabulary::Name;
 
-/// Number of a branch; never 0.
+/// The id of a branch; never 0.
 pub type BranchId = u32;
 
-/// Branches of which all must hold at an element: the one to wait for (0: nothing is asked), and the others.
+/// Branches that must all hold at an element: the one to wait for (0: there are none), and the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BranchConjunction {
-    /// The one with the largest number: common branches come early, so it is likely to be the rarest.
+    /// The branch with the largest id. Common branches come early, so it is likely to be the rarest.
     pub lead: BranchId,
     rest: BranchRefs,
 }
 
-/// The others of [`BranchConjunction`]: up to two by themselves, which nearly all are, and more as the number of a list. There are
-/// several of these for each query, so they are as small as can be.
+/// The others of a [`BranchConjunction`] in eight bytes: up to two ids, as nearly always, or the index of a list. There are
+/// several of these for each query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BranchRefs([BranchId; 2]);
 
-/// In place of the second of two others: the first is the number of a list.
+/// In place of the second id: the first is the index of a list.
 const LISTED: BranchId = BranchId::MAX;
 
 impl BranchRefs {
-    /// The number of the list.
+    /// Returns the index of the list, if there is one.
     fn list(self) -> Option<u32> {
         (self.0[1] == LISTED).then_some(self.0[0])
     }
@@ -47,11 +47,11 @@ impl BranchRefs {
 struct Branch {
     test: ElementTest,
     uses: u32,
-    /// What must hold at the element found.
+    /// The branches that must hold at the child or descendant.
     needs: BranchConjunction,
 }
 
-/// Which elements a branch is about: the number of a name test, and, as the lowest bit, whether it is on any descendant
+/// The elements that a branch is about: the index of a name test and, as the lowest bit, whether it tests any descendant
 /// rather than a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct ElementTest(u32);
@@ -65,27 +65,27 @@ impl ElementTest {
 /// All branches in use.
 #[derive(Clone, Debug, Default)]
 pub struct Branches {
-    /// By number; entry 0 is none, and a free entry has no uses.
+    /// The branch of each id. Entry 0 is none; a free entry has no uses.
     entries: Chunked<Branch>,
     free: Vec<BranchId>,
     ids_by_key: HashTable<BranchId>,
     /// The lists of more than two others, ascending.
     lists: Vec<Box<[BranchId]>>,
     free_lists: Vec<u32>,
-    /// Name tests by number. Like the vocabulary that they are made of, they stay.
+    /// Name tests. Like the vocabulary that they are made of, they are never removed.
     tests: Vec<NameTest>,
     test_numbers: FxHashMap<NameTest, u32>,
     scratch: Vec<BranchId>,
 }
 
-/// What tells branches apart: the test, and the needs' lead and others.
+/// The key of a branch: its test, and the lead and the others of its needs.
 type BranchKey<'a> = (ElementTest, BranchId, &'a [BranchId]);
 
-fn hash(spelling: BranchKey<'_>) -> u64 {
-    FixedState::default().hash_one(spelling)
+fn hash(key: BranchKey<'_>) -> u64 {
+    FixedState::default().hash_one(key)
 }
 
-/// Put branches in the order of [`BranchConjunction`]: lead and others.
+/// Sorts branches from an index on, without duplicates. Returns the lead and the others of their [`BranchConjunction`].
 fn in_order(branches: &mut Vec<BranchId>, from: usize) -> (BranchId, &[BranchId]) {
     if branches.len() > from + 1 {
         branches[from..].sort_unstable();
@@ -102,22 +102,23 @@ fn in_order(branches: &mut Vec<BranchId>, from: usize) -> (BranchId, &[BranchId]
 }
 
 impl Branches {
-    /// No branch at all?
+    /// Returns `true` if there is no branch.
     pub fn is_empty(&self) -> bool {
         self.ids_by_key.is_empty()
     }
 
-    /// How many branches there are.
+    /// Returns the number of branches.
     pub fn len(&self) -> usize {
         self.ids_by_key.len()
     }
 
-    /// One past the largest number.
+    /// Returns one past the largest id.
     pub fn bound(&self) -> usize {
         self.entries.len()
     }
 
-    /// The branches that a condition is the conjunction of, each with one more use; `None` if it is more than that.
+    /// Returns the branches whose conjunction a condition is, counting one more use of each; `None` if it is no conjunction
+    /// of branches.
     pub fn acquire(&mut self, condition: &Expr) -> Option<BranchConjunction> {
         if !is_conjunction(condition) {
             return None;
@@ -131,7 +132,7 @@ impl Branches {
         Some(all)
     }
 
-    /// Keep a lead and others, each with one more use.
+    /// Packs a lead and others, counting one more use of each.
     fn all_of(&mut self, lead: BranchId, others: &[BranchId]) -> BranchConjunction {
         let needed = (lead != 0).then_some(&lead).into_iter().chain(others);
         needed.for_each(|&branch| self.entries[branch as usize].uses += 1);
@@ -157,7 +158,7 @@ impl Branches {
         }
     }
 
-    /// The others beside the lead, ascending.
+    /// Returns the branches besides the lead, ascending.
     #[inline]
     pub fn rest<'a>(&'a self, all: &'a BranchConjunction) -> &'a [BranchId] {
         match &all.rest.0 {
@@ -168,20 +169,20 @@ impl Branches {
         }
     }
 
-    /// All of them.
+    /// Returns all branches of a conjunction.
     pub fn members<'a>(&'a self, all: &'a BranchConjunction) -> impl Iterator<Item = BranchId> + 'a {
         (all.lead != 0).then_some(all.lead).into_iter().chain(self.rest(all).iter().copied())
     }
 
-    /// Undo [`Self::acquire`].
+    /// Ends the uses that [`Self::acquire`] counted.
     pub fn release(&mut self, all: BranchConjunction) {
         let mut released = Vec::new();
-        self.let_go(all, &mut released);
+        self.unpack(all, &mut released);
         released.into_iter().for_each(|branch| self.release_one(branch));
     }
 
-    /// Append the members, and forget the list of the others. To be called once.
-    pub fn let_go(&mut self, all: BranchConjunction, members: &mut Vec<BranchId>) {
+    /// Appends the members and frees the list of the others. To be called once.
+    pub fn unpack(&mut self, all: BranchConjunction, members: &mut Vec<BranchId>) {
         members.extend(self.members(&all));
         if let Some(list) = all.rest.list() {
             self.lists[list as usize] = Box::default();
@@ -189,7 +190,7 @@ impl Branches {
         }
     }
 
-    /// Undo [`Self::acquire`] of one branch.
+    /// Ends one use of a branch.
     pub fn release_one(&mut self, branch: BranchId) {
         let mut released = vec![branch];
         while let Some(id) = released.pop() {
@@ -199,16 +200,16 @@ impl Branches {
                 continue;
             }
             let needs = branch.needs;
-            if let Ok(entry) = self.ids_by_key.find_entry(hash(self.spelling(id)), |&other| other == id) {
+            if let Ok(entry) = self.ids_by_key.find_entry(hash(self.key(id)), |&other| other == id) {
                 entry.remove();
             }
             self.entries[id as usize].needs = BranchConjunction::default();
-            self.let_go(needs, &mut released);
+            self.unpack(needs, &mut released);
             self.free.push(id);
         }
     }
 
-    fn spelling(&self, id: BranchId) -> BranchKey<'_> {
+    fn key(&self, id: BranchId) -> BranchKey<'_> {
         let branch = &self.entries[id as usize];
         (branch.test, branch.needs.lead, self.refs_of(id))
     }
@@ -248,12 +249,12 @@ impl Branches {
         ElementTest(number << 1 | u32::from(descendant))
     }
 
-    fn intern(&mut self, spelling: BranchKey<'_>) -> BranchId {
-        let hash = hash(spelling);
-        if let Some(&existing) = self.ids_by_key.find(hash, |&id| self.spelling(id) == spelling) {
+    fn intern(&mut self, key: BranchKey<'_>) -> BranchId {
+        let hash = hash(key);
+        if let Some(&existing) = self.ids_by_key.find(hash, |&id| self.key(id) == key) {
             return existing;
         }
-        let (test, lead, others) = spelling;
+        let (test, lead, others) = key;
         if self.entries.len() == 0 {
             self.entries.push(Branch { test, uses: 0, needs: BranchConjunction::default() });
         }
@@ -269,12 +270,12 @@ impl Branches {
             }
         };
         let mut existing = std::mem::take(&mut self.ids_by_key);
-        existing.insert_unique(hash, id, |&other| self::hash(self.spelling(other)));
+        existing.insert_unique(hash, id, |&other| self::hash(self.key(other)));
         self.ids_by_key = existing;
         id
     }
 
-    /// All branches in use, with their numbers.
+    /// Returns all branches in use, with their ids.
     fn iter(&self) -> impl Iterator<Item = (BranchId, &Branch)> {
         (0..).zip(self.entries.iter()).filter(|(_, branch)| branch.uses > 0)
     }
@@ -287,10 +288,10 @@ impl Branches {
         self.tests[(branch.test.0 >> 1) as usize]
     }
 
-    /// Do all hold at an element? Looked up in the message itself, for where nothing may be remembered.
+    /// Returns `true` if all branches hold at an element, by searching the message.
     ///
     /// # Errors
-    /// The query at work has used up its visits.
+    /// The query that the evaluator works for has used up its visits.
     pub fn hold_at(
         &self,
         evaluator: &Evaluator<'_>,
@@ -305,10 +306,10 @@ impl Branches {
         Ok(true)
     }
 
-    /// Does a branch hold at an element? See [`Self::hold_at`].
+    /// Returns `true` if a branch holds at an element, by searching the message.
     ///
     /// # Errors
-    /// As for [`Self::hold_at`].
+    /// The errors of [`Self::hold_at`].
     pub fn holds_at(&self, evaluator: &Evaluator<'_>, element: NodeId, id: BranchId) -> Result<bool, EvalError> {
         let branch = &self.entries[id as usize];
         let test = self.name_test(branch);
@@ -329,7 +330,7 @@ impl Branches {
         Ok(false)
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(|list| size_of_val(list) + size_of_val(&**list)).sum();
         let free = (self.free.capacity() + self.free_lists.capacity()) * 4;
@@ -337,32 +338,31 @@ impl Branches {
     }
 }
 
-/// Which branches wait for which: laid out for finding what holds above an element. Made of branches as they are, and of
-/// use until they change.
+/// An index of which branches wait for which, to find what holds above an element. Valid until the branches change.
 #[derive(Debug, Default)]
 pub struct Dependencies {
-    /// By branch, where its dependents (the branches whose needs it leads) begin in `dependents`; one entry more.
+    /// For each branch, where its dependents (the branches whose needs it leads) begin in `dependents`; one entry more.
     starts: Vec<u32>,
     dependents: Vec<Dependent>,
-    /// Branches that need nothing but that an element passes a test.
+    /// Branches without needs, by their test.
     leaves: FxHashMap<NameTest, Vec<BranchId>>,
-    /// A bit by branch: is it about descendants? Then it holds above wherever it holds.
+    /// A bit for each branch that is about descendants: such a branch holds above every element where it holds.
     descendant: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Dependent {
     test: NameTest,
-    /// The branch, with [`HAS_MORE`] if it needs more than its lead and `also`.
+    /// The branch, with [`HAS_MORE`] if it needs more than its lead and [`Self::also`].
     branch: u32,
-    /// What it needs beside its lead, or one of several; 0: nothing. Kept here since most of what is looked at fails by it.
+    /// One branch that it needs besides its lead, or 0. Stored here since most dependents fail by it.
     also: BranchId,
 }
 
 const HAS_MORE: u32 = 1 << 31;
 
 impl Dependencies {
-    /// The index of branches.
+    /// Creates the index of branches.
     pub fn new(branches: &Branches) -> Self {
         let mut led: Vec<(BranchId, Dependent)> = Vec::new();
         let mut this = Self { descendant: vec![0; branches.bound().div_ceil(64)], ..Self::default() };
@@ -390,21 +390,21 @@ impl Dependencies {
         this
     }
 
-    /// Is the branch about descendants?
+    /// Returns `true` if a branch is about descendants.
     #[inline]
     pub fn is_descendant(&self, id: BranchId) -> bool {
         self.descendant[id as usize >> 6] >> (id & 63) & 1 == 1
     }
 
-    /// The branches that hold above every element of that name.
+    /// Returns the branches that hold above every element of a name.
     pub fn leaves(&self, name: Name) -> impl Iterator<Item = BranchId> + '_ {
         let tests =
             [NameTest::Name(name), NameTest::Any, NameTest::Namespace(name.namespace), NameTest::Local(name.local)];
         tests.into_iter().filter_map(|test| self.leaves.get(&test)).flatten().copied()
     }
 
-    /// Append the branches that wait for `lead` and hold above an element of that name where `lead` and all that `holds`
-    /// hold.
+    /// Appends the branches that wait for `lead` and hold above an element of a name, where `lead` holds and those of which
+    /// `holds` says so.
     #[inline]
     pub fn dependents(
         &self,
@@ -418,21 +418,21 @@ impl Dependencies {
         for dependent in &self.dependents[start as usize..end as usize] {
             if dependent.test.accepts(name) && (dependent.also == 0 || holds(dependent.also)) {
                 let id = dependent.branch & !HAS_MORE;
-                let is_more_asked = dependent.branch & HAS_MORE != 0;
-                if !is_more_asked || branches.refs_of(id).iter().all(|&other| holds(other)) {
+                let needs_more = dependent.branch & HAS_MORE != 0;
+                if !needs_more || branches.refs_of(id).iter().all(|&other| holds(other)) {
                     result.push(id);
                 }
             }
         }
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns the bytes in use, by estimate.
     pub fn bytes(&self) -> usize {
         self.starts.len() * 4 + self.dependents.len() * size_of::<Dependent>() + self.descendant.len() * 8
     }
 }
 
-/// Is a structural condition a conjunction of forward paths over children and descendants?
+/// Returns `true` if a structural condition is a conjunction of forward paths over children and descendants.
 fn is_conjunction(condition: &Expr) -> bool {
     match condition {
         Expr::And(operands) => operands.iter().all(is_conjunction),

@@ -1,3 +1,5 @@
+//! Tests that equal branches are kept once and freed.
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -5,7 +7,7 @@ use crate::limits::Limits;
 use crate::query::{self, Dialect, ParseOptions, Query, normal};
 use crate::vocabulary::Vocabulary;
 
-/// A condition of up to six nested paths, which may have nested paths themselves.
+/// Returns a condition of up to six nested paths, which may have nested paths themselves.
 fn condition(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
     let parts = 1 + random(6);
     let part = |random: &mut dyn FnMut(usize) -> usize| {
@@ -22,8 +24,8 @@ fn condition(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
     parts.collect::<Vec<_>>().join(" and ")
 }
 
-/// Conditions of all widths come and go at random: equal ones are the same branches, each is what it was, and in the end
-/// nothing is left of them.
+/// Random conditions are acquired and released: equal ones are the same branches, none changes, and in the end nothing is
+/// left of them.
 #[test]
 fn branches_come_and_go() {
     for seed in 1..=20_u64 {

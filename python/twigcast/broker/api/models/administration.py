@@ -19,15 +19,16 @@ from twigcast.broker.model import (
 
 
 class SourceIn(Model):
-    """Settings of a source."""
+    """The settings of a source."""
 
     kind: Literal["push", "rss", "atom", "http-folder"] = Field(
-        default="push", description="`push`: it publishes by itself; others are polled."
+        default="push", description="`push`: the source publishes by itself; all others are polled."
     )
-    url: Url | None = Field(default=None, description="What is polled.")
+    url: Url | None = Field(default=None, description="The address that is polled.")
     interval: float = Field(default=300.0, ge=1, le=86_400 * 31, description="Seconds between polls.")
     dtd: Text | None = Field(
-        default=None, description="A DTD that its messages are said to follow, whole. It is kept with the source."
+        default=None,
+        description="The text of a DTD that its messages are said to follow. It is stored with the source.",
     )
     paused: bool = False
 
@@ -48,7 +49,7 @@ class SourceOut(SourceIn):
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        """A source as it is shown."""
+        """Returns a source as the API shows it."""
         at = source.state.get("last_poll")
         error = source.state.get("last_error")
         return cls.model_construct(
@@ -71,10 +72,10 @@ class SourcesOut(Model):
 
 
 class TenantIn(Model):
-    """A tenant that is new."""
+    """A new tenant."""
 
     name: Name
-    limits: dict[str, int] = Field(default_factory=dict, description="Where they differ from the broker's.")
+    limits: dict[str, int] = Field(default_factory=dict, description="Limits that differ from the broker's.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -83,7 +84,7 @@ class TenantIn(Model):
 
 
 class LimitsIn(Model):
-    """Limits of a tenant."""
+    """The limits of a tenant."""
 
     limits: dict[str, int]
 
@@ -101,7 +102,7 @@ class TenantOut(Model):
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
-        """A tenant as it is shown."""
+        """Returns a tenant as the API shows it."""
         return cls(name=tenant.name, limits=dict(tenant.limits))
 
 
@@ -112,11 +113,11 @@ class TenantsOut(Model):
 
 
 class TokenIn(Model):
-    """A token that is wanted."""
+    """A requested token."""
 
-    name: Name = Field(description="What it is for.")
+    name: Name = Field(description="Its purpose.")
     scopes: list[Scope] = Field(min_length=1, max_length=3)
-    tenant: Name | None = Field(default=None, description="For operators; by default your own.")
+    tenant: Name | None = Field(default=None, description="The tenant, for operators; by default your own.")
 
 
 class TokenOut(Model):
@@ -129,14 +130,14 @@ class TokenOut(Model):
 
     @classmethod
     def of(cls, token: Token) -> Self:
-        """A token as it is shown."""
+        """Returns a token as the API shows it."""
         return cls(id=token.id, name=token.name, scopes=sorted(token.scopes), created=moment(token.created))
 
 
 class NewTokenOut(TokenOut):
     """A new token."""
 
-    token: str = Field(description="The token itself. It is not kept, and never shown again.")
+    token: str = Field(description="The token itself. It is not stored, and never shown again.")
 
 
 class TokensOut(Model):
@@ -146,7 +147,7 @@ class TokensOut(Model):
 
 
 class WhoOut(Model):
-    """Who asks."""
+    """The sender of a request."""
 
     tenant: str
     token: TokenOut
@@ -154,7 +155,7 @@ class WhoOut(Model):
 
 
 class StatisticsOut(Model):
-    """Counts of what the tenant has stored."""
+    """The counts of what the tenant has stored."""
 
     messages: int
     rejected: int

@@ -1,4 +1,4 @@
-"""What all bodies share."""
+"""Types that all bodies share."""
 
 from __future__ import annotations
 
@@ -7,31 +7,22 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from twigcast.broker.delivery.channel import Text as Text
+from twigcast.broker.delivery.channel import Url as Url
 from twigcast.broker.model import DeliveryId
 from twigcast.broker.options import refused_dialect
-from twigcast.reading.text import NO_CHARACTER, half_pair
 from twigcast.registration import Dialect
 
 
 class Model(BaseModel):
-    """A body; what it does not know it refuses."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def moment(seconds: float) -> datetime:
-    """Seconds since the epoch as a time."""
+    """Returns seconds since the epoch as a time."""
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def _text(value: str) -> str:
-    if half_pair(value) is not None:
-        raise ValueError(NO_CHARACTER)
-    return value
-
-
-Text = Annotated[str, AfterValidator(_text)]
-"""Characters; a JSON string may hold halves of surrogate pairs besides."""
 
 
 def _dialect(value: Dialect) -> Dialect:
@@ -41,23 +32,20 @@ def _dialect(value: Dialect) -> Dialect:
 
 
 BrokerDialect = Annotated[Dialect, AfterValidator(_dialect)]
-"""A dialect of queries that this broker takes."""
+"""A dialect of queries that this broker accepts."""
 
 Namespaces = dict[Text, Text]
 """Prefix to namespace."""
 
-Url = Annotated[Text, StringConstraints(min_length=1, max_length=2_000)]
-
-
 NUMBER_MAX: Final = 1 << 62
-"""Largest number that stands for something stored."""
+"""Largest number of a stored object."""
 
 
 def delivery_id(text: str) -> DeliveryId:
-    """An id of a delivery.
+    """Returns an id of a delivery.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is none.
     """
     result = DeliveryId.parse(text)
     if max(result) > NUMBER_MAX:
@@ -75,7 +63,7 @@ DeliveryIdText = Annotated[str, StringConstraints(max_length=41), AfterValidator
 
 
 class CountOut(Model):
-    """How many there were."""
+    """A number of objects."""
 
     count: int
 

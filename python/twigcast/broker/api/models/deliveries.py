@@ -18,9 +18,9 @@ from twigcast.broker.model import (
 class EnvelopeOut(Model):
     """A delivery."""
 
-    id: str = Field(description="For acknowledgement, and to recognise one that comes twice.")
+    id: str = Field(description="The id for acknowledgement, and to recognise a delivery that comes twice.")
     key: str = Field(description="Of the subscription.")
-    redelivered: bool = Field(description="Whether it may have come before.")
+    redelivered: bool = Field(description="Whether it may have been delivered before.")
     rewritten: bool = Field(description="Whether `xml` is the result of a query that rewrites.")
     seq: int
     message: str = Field(description="The id of the message.")
@@ -36,7 +36,7 @@ class EnvelopesOut(Model):
 
 
 class AckIn(Model):
-    """Deliveries that are done."""
+    """Deliveries that are processed."""
 
     subscriber: Name
     ids: list[DeliveryIdText] = Field(default_factory=list, max_length=100_000, description="Single deliveries, or")
@@ -50,7 +50,7 @@ class AckIn(Model):
 
 
 class NackIn(Model):
-    """Deliveries that were pulled and are given back."""
+    """Deliveries that were pulled and are released."""
 
     subscriber: Name
     ids: list[DeliveryIdText] = Field(min_length=1, max_length=100_000)
@@ -58,7 +58,7 @@ class NackIn(Model):
 
 
 class TicketIn(Model):
-    """For whom a ticket is."""
+    """The subscriber of a ticket."""
 
     subscriber: Name
 
@@ -66,8 +66,8 @@ class TicketIn(Model):
 class TicketOut(Model):
     """A ticket."""
 
-    ticket: str = Field(description="Goes into the query string of a stream: `?subscriber=...&ticket=...`.")
-    seconds: float = Field(description="How long streams can be opened with it.")
+    ticket: str = Field(description="A parameter of the query string of a stream: `?subscriber=...&ticket=...`.")
+    seconds: float = Field(description="The time during which it opens streams.")
 
 
 class DeadLetterOut(Model):
@@ -84,7 +84,7 @@ class DeadLetterOut(Model):
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
-        """A dead letter as it is shown."""
+        """Returns a dead letter as the API shows it."""
         return cls(
             dead_letter=letter.id,
             key=letter.key,
@@ -105,6 +105,6 @@ class DeadLettersOut(Model):
 
 
 class DeadLettersIn(Model):
-    """Which dead letters."""
+    """A choice of dead letters."""
 
     dead_letters: list[Annotated[int, Field(ge=0, le=1 << 62)]] = Field(min_length=1, max_length=10_000)

@@ -13,21 +13,21 @@ from twigcast.broker.model import RejectedRecord, StoredMessage
 
 
 class AcceptedOut(Model):
-    """A message that is stored."""
+    """A stored message."""
 
     status: Literal["accepted", "duplicate"] = Field(
-        description="`duplicate`: it was there already, under this id from this source; nothing was delivered anew."
+        description="`duplicate`: it was stored before, under this id from this source; nothing was delivered again."
     )
     seq: int = Field(description="Its sequence number.")
-    id: str = Field(description="Its id: the publisher's, or one that the broker gave.")
-    matches: int = Field(description="How many subscriptions it matched.")
+    id: str = Field(description="Its id: the publisher's, or one that the broker assigned.")
+    matches: int = Field(description="The number of subscriptions that it matched.")
 
 
 class RejectedInBatch(Model):
     """A message of a batch that was rejected."""
 
     status: Literal["rejected"]
-    rejected: int = Field(description="Under this number it is kept: `GET /rejected/{number}`.")
+    rejected: int = Field(description="The number under which it is stored: `GET /rejected/{number}`.")
     id: str | None
     code: str
     reason: str
@@ -36,7 +36,7 @@ class RejectedInBatch(Model):
 
 
 class BatchOut(Model):
-    """What became of the messages of a batch, in their order."""
+    """The results of the messages of a batch, in their order."""
 
     accepted: int
     duplicates: int
@@ -53,11 +53,11 @@ class MessageOut(Model):
     received: datetime
     matches: int
     bytes: int
-    xml: str | None = Field(default=None, description="Itself; in lists only where it was asked for.")
+    xml: str | None = Field(default=None, description="The message itself; in lists only if requested.")
 
     @classmethod
     def of(cls, message: StoredMessage, *, whole: bool) -> Self:
-        """A stored message as it is shown."""
+        """Returns a stored message as the API shows it."""
         return cls(
             seq=message.seq,
             id=message.message_id,
@@ -77,11 +77,11 @@ class MessagesOut(Model):
         description="Says how far this list reaches. As `after` it lists what came later; a subscription with "
         '`"from": {"after": cursor}` gets exactly what came later.'
     )
-    more: bool = Field(description="Whether there are further ones already.")
+    more: bool = Field(description="Whether there are more already.")
 
 
 class RejectedOut(Model):
-    """A message that could not be processed, and why."""
+    """A rejected message, and why."""
 
     rejected: int = Field(description="Its number among the rejected ones.")
     id: str | None
@@ -95,7 +95,7 @@ class RejectedOut(Model):
 
     @classmethod
     def of(cls, message: RejectedRecord) -> Self:
-        """A rejected message as it is shown."""
+        """Returns a rejected message as the API shows it."""
         return cls(
             rejected=message.id,
             id=message.message_id,

@@ -37,13 +37,13 @@ class LinkOut(Model):
     received_bytes: int
     sends: str = Field(description="Form in which messages go to it, such as `text` or `dictionary+zstd`.")
     receives: str = Field(description="Form in which they come.")
-    table: int = Field(description="Disjuncts of routing queries that it wants from here.")
-    messages_sent: int = Field(description="Messages that were passed on to it, since the link began.")
-    messages_left_out: int = Field(description="Messages that might have gone there, and that nobody there wanted.")
+    table: int = Field(description="Disjuncts of the routing queries that it has sent here.")
+    messages_sent: int = Field(description="Messages forwarded to it since the link began.")
+    messages_left_out: int = Field(description="Messages not forwarded to it, since no subscription there matched.")
 
     @classmethod
     def of(cls, link: LinkReport, table: int, flow: tuple[int, int]) -> Self:
-        """A link as it is shown."""
+        """Returns a link as the API shows it."""
         return cls(
             name=link.name,
             identity=str(link.identity),
@@ -69,7 +69,7 @@ class LinkOut(Model):
 
 
 class DialOut(Model):
-    """A broker that is to be reached, and is not."""
+    """A broker that is dialled, and not reached."""
 
     url: str
     attempts: int
@@ -78,7 +78,7 @@ class DialOut(Model):
 
     @classmethod
     def of(cls, dial: DialReport) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         at = None if dial.at is None else moment(dial.at)
         return cls(url=dial.url, attempts=dial.attempts, reason=dial.reason, at=at)
 
@@ -93,15 +93,15 @@ class LinkFaultOut(Model):
 
     @classmethod
     def of(cls, trouble: LinkFault) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         return cls(at=moment(trouble.at), kind=trouble.kind, peer=trouble.peer, reason=trouble.reason)
 
 
 class NeighbourOut(Model):
-    """A link between two brokers, as the overlay knows it."""
+    """A link between two brokers, as the overlay reports it."""
 
     name: str
-    cost: int = Field(description="Milliseconds there and back, rounded up.")
+    cost: int = Field(description="The round trip in milliseconds, rounded up.")
 
 
 class PeerOut(Model):
@@ -110,26 +110,26 @@ class PeerOut(Model):
     name: str
     identity: str
     label: str = Field(description="Its name and address.")
-    url: str | None = Field(description="Where its clients reach it, as far as it says.")
-    place: tuple[float, float] = Field(description="Where it is, on whatever map the brokers agree on.")
-    holds_registry: bool = Field(description="Whether it is one of those that hold the registry.")
+    url: str | None = Field(description="Its address for clients, if it publishes one.")
+    place: tuple[float, float] = Field(description="Its position on the map that the brokers agree on.")
+    holds_registry: bool = Field(description="Whether it holds the registry.")
     neighbours: list[NeighbourOut]
-    towards: str | None = Field(description="The neighbour that lies towards it; null: it is this broker.")
-    horizon: int | None = Field(description="All its messages up to this number are known here.")
-    missing: int = Field(description="Numbers below those that have come since that are asked for again.")
+    towards: str | None = Field(description="The neighbour towards it; null for this broker.")
+    horizon: int | None = Field(description="All its messages up to this number have arrived here.")
+    missing: int = Field(description="Numbers of missing messages, which are requested again.")
 
 
 class RegistryOut(Model):
     """The registry of sources and profiles, as this broker sees it."""
 
-    holders: list[str] = Field(description="Names of the brokers that hold it; empty: none does.")
-    role: str | None = Field(description="leader, follower or candidate; null: this broker does not hold it.")
-    leader: str | None = Field(description="Which one leads, as far as it is known here.")
-    entries: int = Field(description="Of the log that this broker holds: how many are carried out.")
+    holders: list[str] = Field(description="Names of the brokers that hold it; empty if none does.")
+    role: str | None = Field(description="leader, follower or candidate; null if this broker does not hold it.")
+    leader: str | None = Field(description="The leader, if it is known here.")
+    entries: int = Field(description="Number of applied entries of the log that this broker holds.")
 
     @classmethod
     def of(cls, report: RegistryReport) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         return cls(holders=list(report.holders), role=report.role, leader=report.leader, entries=report.entries)
 
 
@@ -145,28 +145,30 @@ class OverlayOut(Model):
     troubles: list[LinkFaultOut] = Field(description="The latest, the newest last.")
     trouble_counts: dict[str, int]
     brokers: list[PeerOut]
-    published: int = Field(description="Messages published here, since the start.")
-    stored: int = Field(description="Messages of others that a subscription here matched.")
-    unwanted: int = Field(description="Messages of others that none matched.")
-    known: int = Field(description="Messages of others that were stored already.")
-    reduced: int = Field(description="Times that only a part of a message was passed on.")
-    reduced_bytes: int = Field(description="Bytes that were spared by that.")
-    insufficient: int = Field(description="Parts of messages that did not suffice here: the whole was asked for.")
-    refused: int = Field(description="Messages of others that are kept as rejected.")
-    asked_again: int = Field(description="Messages published here that others asked for again.")
-    lost: int = Field(description="Times that they asked for what retention had removed.")
-    waiting_messages: int = Field(description="Messages of others that wait for the store.")
+    published: int = Field(description="Messages published here since the start.")
+    stored: int = Field(description="Messages of other brokers that a subscription here matched.")
+    unwanted: int = Field(description="Messages of other brokers that no subscription here matched.")
+    known: int = Field(description="Messages of other brokers that were stored already.")
+    reduced: int = Field(description="Times that only a part of a message was forwarded.")
+    reduced_bytes: int = Field(description="Bytes saved by that.")
+    insufficient: int = Field(
+        description="Parts of messages that did not suffice here, so that the whole was requested."
+    )
+    refused: int = Field(description="Messages of other brokers that are stored as rejected.")
+    asked_again: int = Field(description="Messages published here that other brokers requested again.")
+    lost: int = Field(description="Times that they requested messages that retention had removed.")
+    waiting_messages: int = Field(description="Messages of other brokers that wait for the store.")
     waiting_bytes: int
-    wishes_waiting: int = Field(description="Subscriptions whose routing queries are still to be made.")
+    wishes_waiting: int = Field(description="Subscriptions whose routing queries are not made yet.")
     wishes_generalised: int = Field(
-        description="Subscriptions for which more is asked for than wanted: their routing queries would be too large."
+        description="Subscriptions whose routing query matches more than they do: an exact one is too large."
     )
     registry: RegistryOut
     sources: int = Field(description="Sources that are registered in the overlay.")
 
     @classmethod
     def of(cls, report: OverlayReport) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         received, tallies = report.received, report.tallies
         return cls(
             name=report.name,
@@ -226,26 +228,30 @@ def _peers(report: OverlayReport) -> list[PeerOut]:
 
 
 class BranchOut(Model):
-    """What becomes of a message on one link."""
+    """The decision about a message on one link."""
 
     neighbour: str
-    behind: bool = Field(description="Whether the neighbour lies behind this broker, seen from the message's root.")
-    taken: bool = Field(description="Whether the message goes there.")
-    wanted: list[str] = Field(description="Routing queries that want it there, in the scope of its tenant.")
-    reduced: str | None = Field(description="The query whose result is sent in its place; null: the message is.")
+    behind: bool = Field(
+        description="Whether the neighbour is behind this broker, as seen from the root of the message."
+    )
+    taken: bool = Field(description="Whether the message is forwarded there.")
+    wanted: list[str] = Field(description="Routing queries there that match it, in the scope of its tenant.")
+    reduced: str | None = Field(
+        description="The query whose result is sent instead of the message; null if the message is sent."
+    )
 
 
 class RouteOut(Model):
-    """The way of a message through the overlay."""
+    """The route of a message through the overlay."""
 
     root: str = Field(description="The broker that accepted it first.")
     number: int = Field(description="Its number there.")
     passed: list[str] = Field(description="The brokers that it passed, this one last.")
-    links: list[BranchOut] = Field(description="As the routing tables are now.")
+    links: list[BranchOut] = Field(description="Decisions by the present routing tables.")
 
     @classmethod
     def of(cls, route: MessageRoute) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         links = [
             BranchOut(
                 neighbour=name,
@@ -260,37 +266,37 @@ class RouteOut(Model):
 
 
 class RegistrationIn(Model):
-    """A source, as it is registered."""
+    """A source to be registered."""
 
     place: tuple[float, float] = Field(
-        (0.0, 0.0), description="Where it is, on the map of `overlay_place`: a broker near it becomes its root."
+        (0.0, 0.0), description="Its position on the map of `overlay_place`: a broker near it becomes its root."
     )
-    dtd: str = Field("", max_length=512 << 10, description="Its schema, as a DTD; empty: none is known.")
+    dtd: str = Field("", max_length=512 << 10, description="Its schema, as a DTD; empty if there is none.")
     rate: float = Field(1.0, ge=0, le=1e9, description="Messages a second that it expects to publish.")
     size: int = Field(1_000, ge=0, le=1 << 40, description="Bytes of a message that it expects.")
 
 
 class ChosenOut(Model):
-    """A broker that was chosen."""
+    """A chosen broker."""
 
     name: str
-    url: str | None = Field(description="Where its clients reach it; null: it does not say.")
+    url: str | None = Field(description="Its address for clients; null if it publishes none.")
 
     @classmethod
     def of(cls, broker: Description) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         return cls(name=broker.name, url=broker.url or None)
 
 
 class ChoiceOut(Model):
-    """Which broker serves a source or a subscriber."""
+    """The broker that serves a source or a subscriber."""
 
     broker: ChosenOut
-    backup: ChosenOut | None = Field(description="Which one would, if that one were gone.")
+    backup: ChosenOut | None = Field(description="The broker that would replace it.")
 
     @classmethod
     def of(cls, choice: BrokerChoice) -> Self:
-        """It as it is shown."""
+        """Returns it as the API shows it."""
         backup = None if choice.backup is None else ChosenOut.of(choice.backup)
         return cls(broker=ChosenOut.of(choice.broker), backup=backup)
 
@@ -306,11 +312,11 @@ class SourceEntryOut(Model):
 
     name: str
     root: str = Field(description="The broker at which it publishes.")
-    url: str | None = Field(description="Where that is reached; null: it does not say.")
+    url: str | None = Field(description="The address of that broker; null if it publishes none.")
     version: int = Field(description="Grows with each change.")
     rate: float
     size: int
-    dtd: str | None = Field(description="Its schema; null: it is not asked for, or none is known.")
+    dtd: str | None = Field(description="Its schema; null if it was not requested, or there is none.")
 
 
 class CatalogueOut(Model):
@@ -320,15 +326,15 @@ class CatalogueOut(Model):
 
 
 class ProfileIn(Model):
-    """What a subscriber would subscribe to, for a broker to be chosen."""
+    """The expected subscriptions of a subscriber, for which a broker is chosen."""
 
     query: str = Field(max_length=1 << 20)
     namespaces: dict[str, str] = Field(default_factory=dict)
-    place: tuple[float, float] = Field((0.0, 0.0), description="Where the subscriber is.")
+    place: tuple[float, float] = Field((0.0, 0.0), description="The position of the subscriber.")
 
 
 class MovedOut(Model):
-    """What became of the sources and profiles of a broker that is gone."""
+    """The new brokers of the sources and profiles of a broker that is gone."""
 
     sources: int = Field(description="Sources that publish at another broker now.")
     profiles: int = Field(description="Profiles whose host is another broker now.")

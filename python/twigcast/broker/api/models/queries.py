@@ -11,12 +11,12 @@ from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, 
 
 
 class CheckOut(Model):
-    """What is known of a query."""
+    """The properties of a query."""
 
     valid: bool
     normal_form: str | None = Field(default=None, description="The query as the engine runs it.")
     route: str | None = Field(default=None, description="How it runs.")
-    reason: str | None = Field(default=None, description="Why it runs so; where it is not valid, what is wrong.")
+    reason: str | None = Field(default=None, description="Why it runs so; if it is not valid, what is wrong.")
     warnings: list[str] = Field(default_factory=list)
     code: str | None = Field(default=None, description="The kind of error.")
     column: int | None = Field(default=None, description="Place of the error, in characters from 1.")
@@ -25,7 +25,7 @@ class CheckOut(Model):
 
 
 class ExplainIn(Model):
-    """Which queries to explain, on which message."""
+    """A request to explain queries on a message."""
 
     query: Text | None = Field(default=None, description="A query; or")
     namespaces: Namespaces = Field(default_factory=dict)
@@ -33,7 +33,7 @@ class ExplainIn(Model):
     key: Name | None = Field(default=None, description="that of a subscription; or")
     subscriber: Name | None = Field(default=None, description="all those of a subscriber.")
     after: Name | None = Field(
-        default=None, description="Of a subscriber, only those whose keys come after this one: the next page."
+        default=None, description="The key after which the next page of a subscriber's subscriptions begins."
     )
     xml: Text | None = Field(default=None, description="A message; or")
     seq: int | None = Field(default=None, ge=0, le=1 << 62, description="a stored one; or")
@@ -51,9 +51,9 @@ class ExplainIn(Model):
 
 
 class ExplanationOut(Model):
-    """Why a query matches a message or not."""
+    """An explanation why a query matches a message or not."""
 
-    key: str | None = Field(description="Of the subscription, if it is one.")
+    key: str | None = Field(description="The key of the subscription, if it is one.")
     query: str
     matches: bool
     text: str = Field(description="The explanation for people: `+` marks what the message has, `-` where it fails.")
@@ -61,7 +61,7 @@ class ExplanationOut(Model):
 
 
 class ExplanationsOut(Model):
-    """Explanations of all queries that were asked about."""
+    """Explanations of all requested queries."""
 
     explanations: list[ExplanationOut]
     next: str | None = Field(default=None, description="`after` of the next page, if the subscriber has more.")

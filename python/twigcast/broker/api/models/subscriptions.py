@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from twigcast.broker.api.context import Name
-from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, Text, Url, moment
-from twigcast.broker.model import DeliverySettings, ErrorRecord, StoredSubscription, SubscriptionState
+from twigcast.broker.api.models.common import BrokerDialect, Model, Namespaces, Text, moment
+from twigcast.broker.delivery.channels import DELIVERY_KINDS, AnySettings, PullSettings
+from twigcast.broker.model import ErrorRecord, StoredSubscription, SubscriptionState
 from twigcast.registration import Dialect
 
 
-class DeliveryIn(Model):
-    """Where deliveries go."""
-
-    kind: Literal["pull", "webhook"] = Field(
-        default="pull",
-        description="`pull`: the subscriber pulls, listens to a stream or reads a feed; `webhook`: it is sent them.",
-    )
-    url: Url | None = Field(default=None, description="Of the webhook.")
-    secret: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        default=None, description="What posts are signed with. It is never shown again."
-    )
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.kind == "webhook" and self.url is None:
-            raise ValueError("a webhook needs a url")
-        if self.kind == "pull" and (self.url is not None or self.secret is not None):
-            raise ValueError("url and secret belong to webhooks")
-        return self
-
-    @property
-    def settings(self) -> DeliverySettings:
-        """As the broker keeps it."""
-        return DeliverySettings(self.kind, self.url, self.secret)
-
-
 class Start(Model):
-    """Where in the past a subscription begins: one of these."""
+    """The message with which a subscription begins; one of these fields."""
 
     seq: int | None = Field(default=None, ge=0, le=1 << 62, description="With the message of this sequence number.")
     after: int | None = Field(default=None, ge=0, le=1 << 62, description="Right after this cursor.")
@@ -59,7 +34,7 @@ class QueryIn(Model):
 
     query: Text = Field(description="XPath, or For-Where-Return.", examples=["//alert[severity = 'high']"])
     namespaces: Namespaces = Field(
-        default_factory=dict, description="Prefix to namespace; the empty prefix: of element names without one."
+        default_factory=dict, description="Prefix to namespace; the empty prefix stands for element names without one."
     )
     dialect: BrokerDialect = Field(
         default="xpath",
@@ -68,15 +43,15 @@ class QueryIn(Model):
 
 
 class ReplacementIn(QueryIn):
-    """A subscription under a key that is known already."""
+    """A subscription under an existing key."""
 
     subscriber: Name | None = Field(
         default=None,
-        description="Whose queue its deliveries go to, in one order with others; by default its own, by its key.",
+        description="The owner of the queue that its deliveries join; by default it has its own, under its key.",
     )
-    delivery: DeliveryIn = Field(default_factory=DeliveryIn)
+    delivery: AnySettings = Field(default_factory=PullSettings)
     from_: Start | None = Field(
-        default=None, alias="from", description="Where in the past it begins; by default with the next message."
+        default=None, alias="from", description="The stored message with which it begins; by default the next message."
     )
 
 
@@ -87,26 +62,28 @@ class SubscriptionIn(ReplacementIn):
 
 
 class SubscriptionPatch(Model):
-    """What is to change in a subscription."""
+    """The changes of a subscription."""
 
     query: Text | None = None
     namespaces: Namespaces | None = None
     dialect: BrokerDialect | None = None
-    delivery: DeliveryIn | None = None
+    delivery: AnySettings | None = None
     state: Literal["active", "paused"] | None = None
 
 
-class DeliveryOut(Model):
-    """Where deliveries go."""
+class DeliveryOut(BaseModel):
+    """The destination of deliveries. Further settings of a channel follow under their own names."""
 
-    kind: Literal["pull", "webhook", "websub"]
+    model_config = ConfigDict(extra="allow")
+
+    kind: str = Field(json_schema_extra={"enum": list(DELIVERY_KINDS)})
     url: str | None
     signed: bool = Field(description="Whether there is a secret.")
     expires: datetime | None = Field(description="End of a WebSub lease.")
 
 
 class ReplayOut(Model):
-    """How far a replay has come."""
+    """The progress of a replay."""
 
     next: int
     end: int
@@ -124,9 +101,10 @@ class SubscriptionOut(Model):
     state: SubscriptionState
     reason: str | None = Field(description="Why the broker suspended it.")
     created: datetime
-    replay: ReplayOut | None = Field(description="Of the past, while it goes on.")
+    replay: ReplayOut | None = Field(description="The progress of a replay, while it runs.")
     pending: int | None = Field(
-        default=None, description="Deliveries that wait for its subscriber; only where one subscription is asked for."
+        default=None,
+        description="Deliveries that wait for its subscriber; only in the response about one subscription.",
     )
     warnings: list[str] = Field(default_factory=list, description="What looks wrong with the query, when it is new.")
 
@@ -134,7 +112,7 @@ class SubscriptionOut(Model):
     def of(
         cls, subscription: StoredSubscription, *, pending: int | None = None, warnings: tuple[str, ...] = ()
     ) -> Self:
-        """A subscription as it is shown."""
+        """Returns a subscription as the API shows it."""
         replay = None
         if subscription.replay_next is not None and subscription.replay_end is not None:
             replay = ReplayOut(next=subscription.replay_next, end=subscription.replay_end)
@@ -150,6 +128,7 @@ class SubscriptionOut(Model):
                 url=delivery.url,
                 signed=delivery.secret is not None,
                 expires=None if delivery.expires is None else moment(delivery.expires),
+                **delivery.options,
             ),
             state=subscription.state,
             reason=subscription.reason,
@@ -168,20 +147,20 @@ class SubscriptionsOut(Model):
 
 
 class ErrorOut(Model):
-    """Something that went wrong for one subscription."""
+    """An error of one subscription."""
 
     at: datetime
     reason: str
     seq: int | None = Field(description="The message concerned.")
-    count: int = Field(description="How many deliveries it concerns.")
+    count: int = Field(description="The number of deliveries concerned.")
 
     @classmethod
     def of(cls, record: ErrorRecord) -> Self:
-        """An error record as it is shown."""
+        """Returns an error record as the API shows it."""
         return cls(at=moment(record.at), reason=record.reason, seq=record.seq, count=record.count)
 
 
 class ErrorsOut(Model):
-    """What went wrong lately, newest first."""
+    """The latest errors, newest first."""
 
     errors: list[ErrorOut]

@@ -1,12 +1,11 @@
-"""The registration service among real brokers: sources and profiles, and which broker serves them.
+"""The registry among running brokers: sources and profiles, and the brokers that serve them.
 
 A few brokers, named by the setting ``overlay_registry``, hold a replicated log
-(:mod:`twigcast.overlay.onyx.registry.raft`) and carry out on it what :mod:`twigcast.overlay.onyx.registry.catalogue`
-says; any broker asks them for its clients. What they say to each other goes over the links of the overlay, from broker
-to broker.
+(:mod:`twigcast.overlay.onyx.registry.raft`) of the commands of :mod:`twigcast.overlay.onyx.registry.catalogue`. Any
+broker sends them the requests of its clients. All messages go over the links of the overlay, from broker to broker.
 
-- ``codec``: commands, replies and what is said, as JSON;
-- ``replica``: one of the brokers that hold the log; ``ledger``: what it must not forget, in its store;
-- ``client``: how a broker asks a holder;
-- ``registrar``: both for one broker; ``catalogue``: what every broker knows of sources, and who may publish as one.
+- ``codec``: commands, replies and messages as JSON
+- ``replica``: a holder of the log; ``ledger``: its persistent state
+- ``client``: sends requests to the holders
+- ``registrar``: client and replica of one broker; ``catalogue``: the sources, and the check of their keys
 """

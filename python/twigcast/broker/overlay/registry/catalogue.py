@@ -1,7 +1,7 @@
-"""What every broker knows of the sources, and who may publish as one.
+"""The catalogue of sources at a broker, and the check of publishers.
 
-A source has a key, made when it is registered; the catalogue holds its SHA-256. Whoever publishes under the name of a
-registered source has to show the key, at the broker that is its root.
+A source gets a key when it is registered. The catalogue has its SHA-256. A publisher under the name of a registered
+source has to show the key, at the broker that is its root.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from twigcast.broker.errors import Conflict, Forbidden
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import SourceEntry
 
-_TOLD_AGAIN_SECONDS: Final = 60.0
-"""Refusals of one source are told once in this time; all are counted."""
-_TOLD_MAX: Final = 1_000
+_REPORT_SECONDS: Final = 60.0
+"""Refusals of one source are reported once in this time; all are counted."""
+_REPORTED_MAX: Final = 1_000
 
 
 def source_name(scope: str, name: str) -> str:
-    """The name of a tenant's source in the catalogue."""
+    """Returns the name of a tenant's source in the catalogue."""
     return f"{len(scope)} {scope} {name}"
 
 
 def scope_and_name(text: str) -> tuple[str, str]:
-    """The tenant and the name that a name in the catalogue is made of; a name that is not is nobody's."""
+    """Returns tenant and source of a name in the catalogue. A name of another form has no tenant."""
     length, _, rest = text.partition(" ")
     if not length.isdecimal() or rest[int(length) : int(length) + 1] != " ":
         return "", text
@@ -37,74 +37,74 @@ def scope_and_name(text: str) -> tuple[str, str]:
 
 
 def new_key() -> str:
-    """A key for a new source."""
+    """Returns a key for a new source."""
     return f"sk_{secrets.token_urlsafe(24)}"
 
 
 def owner_of(key: str | None) -> str:
-    """What the catalogue holds of a key."""
+    """Returns the hash of a key, for the catalogue."""
     return hashlib.sha256(key.encode()).hexdigest() if key else ""
 
 
 class Catalogue:
-    """The sources that are known here; read from any thread.
+    """The catalogue of one broker; may be read in any thread.
 
     Args:
         here: Number of this broker.
-        name_of: The name of a broker, and where its clients reach it.
-        trouble: Told, by kind, what a person should know.
+        name_of: Returns the name of a broker and the URL for its clients.
+        report_fault: Reports a fault by kind, broker and reason.
     """
 
     def __init__(
-        self, here: Address, name_of: Callable[[Address], str], trouble: Callable[[str, str, str], None]
+        self, here: Address, name_of: Callable[[Address], str], report_fault: Callable[[str, str, str], None]
     ) -> None:
         self.refused: Counter[str] = Counter()
         self._here = here
         self._name_of = name_of
-        self._trouble = trouble
+        self._report_fault = report_fault
         self._sources: dict[str, SourceEntry] = {}
         self._refused_at: dict[tuple[str, str], float] = {}
 
     def learn(self, source: SourceEntry) -> None:
-        """A source is new, or something about it is."""
+        """Adds or replaces an entry."""
         self._sources[source.name] = source
 
     def sources(self, scope: str) -> dict[str, SourceEntry]:
-        """Those of a tenant, by their names, without those that are gone."""
+        """Returns the sources of a tenant by name, without removed ones."""
         results = {}
         for text, source in sorted(self._sources.items()):
-            of, name = scope_and_name(text)
-            if of == scope and not source.is_gone:
+            tenant, name = scope_and_name(text)
+            if tenant == scope and not source.is_gone:
                 results[name] = source
         return results
 
     def all(self) -> list[tuple[str, str, SourceEntry]]:
-        """Those of all tenants, with tenant and name, without those that are gone."""
+        """Returns tenant, name and entry of all sources, without removed ones."""
         results = [(*scope_and_name(text), source) for text, source in self._sources.items() if not source.is_gone]
         return sorted(results, key=lambda one: one[:2])
 
     def source(self, scope: str, name: str) -> SourceEntry | None:
-        """One of them; ``None``: it is not registered."""
+        """Returns the entry of a source, or ``None`` if it is not registered."""
         result = self._sources.get(source_name(scope, name))
         return None if result is None or result.is_gone else result
 
     @property
     def count(self) -> int:
-        """Sources that publish."""
+        """The number of registered sources."""
         return sum(not source.is_gone for source in self._sources.values())
 
     def check(self, scope: str, names: Collection[str], key: str | None, peer: str) -> None:
-        """See whether somebody may publish here as these sources.
+        """Checks whether a publisher may use the names of sources at this broker.
 
         Args:
             scope: The tenant.
-            names: Of the sources.
-            key: The key that was shown.
-            peer: Who it is, for the log.
+            names: Names of the sources.
+            key: The key of the publisher.
+            peer: The publisher, for the log.
 
         Raises:
-            Forbidden: The key is not that of the source.
-            Conflict: The source publishes at another broker.
+            Forbidden: A source has another key.
+            Conflict: A source publishes at another broker.
         """
         if not self._sources:
             return
@@ -127,8 +127,8 @@ class Catalogue:
         self.refused[scope] += 1
         now = time.monotonic()
         reported = self._refused_at.get((scope, name))
-        if reported is None or now - reported >= _TOLD_AGAIN_SECONDS:
-            if len(self._refused_at) >= _TOLD_MAX:
+        if reported is None or now - reported >= _REPORT_SECONDS:
+            if len(self._refused_at) >= _REPORTED_MAX:
                 self._refused_at.clear()
             self._refused_at[scope, name] = now
-            self._trouble("source", peer, reason)
+            self._report_fault("source", peer, reason)

@@ -1,4 +1,4 @@
-"""How a broker asks the holders of the registry: one after the other, until one that leads has done it."""
+"""Requests to the registry: sent to one holder after the other, until the leader has carried them out."""
 
 from __future__ import annotations
 
@@ -6,84 +6,89 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from twigcast.broker.errors import BrokerError
 from twigcast.broker.overlay.registry.codec import Command, LeaderHint, RegistryReply, RegistryRequest, read, write
 from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.description import Description
 
 PATIENCE_SECONDS: Final = 10.0
-"""How long is asked in all."""
+"""Longest time for one request."""
 _ANSWER_SECONDS: Final = 1.5
-"""How long one holder may take."""
+"""Longest time for the answer of one holder."""
 _PAUSE_SECONDS: Final = 0.2
 
 
 class NoRegistry(BrokerError):
-    """No broker that holds the registry can be reached, or too few of them to agree. What was asked may happen yet."""
+    """The registry is unavailable: too few of its holders can be reached. A request may still be carried out."""
 
     code = "no-registry"
     status = 503
 
 
 class NoAnswer(NoRegistry):
-    """They were asked, and have not answered."""
+    """A request to the registry got no answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBroker:
+    """The own broker, as the parts of the registry use it."""
+
+    name: str
+    identity: Address
+    brokers: Callable[[], Mapping[Address, Description]]
+    """Returns the brokers that can be reached, with this one."""
+    send: Callable[[Address, bytes], None]
+    """Sends a message to the service of a broker, which may be this one."""
+    on_source: Callable[[SourceEntry], None]
+    """Receives new and changed entries of the catalogue."""
+    report_fault: Callable[[str, str, str], None]
+    """Reports a fault by kind, broker and reason."""
 
 
 class RegistryClient:
-    """Asks for one broker. Lives in the overlay's thread.
+    """The client of the registry at one broker; lives in the overlay's thread.
 
     Args:
-        identity: Its number.
-        holders: Names of those that hold the registry, as they are known now.
-        brokers: Those that can be reached now.
-        say: Says something to a broker.
+        here: The broker.
+        holders: Returns the names of the holders of the registry.
     """
 
-    def __init__(
-        self,
-        identity: Address,
-        holders: Callable[[], tuple[str, ...]],
-        brokers: Callable[[], Mapping[Address, Description]],
-        say: Callable[[Address, bytes], None],
-    ) -> None:
-        self._identity = identity
+    def __init__(self, here: LocalBroker, holders: Callable[[], tuple[str, ...]]) -> None:
+        self._here = here
         self._holders = holders
-        self._brokers = brokers
-        self._say = say
         self._leader: str | None = None
         self._waiting: dict[str, asyncio.Future[RegistryReply | LeaderHint]] = {}
         self._requests = itertools.count()
         self._started = time.time_ns()
 
-    def answered(self, answer: RegistryReply | LeaderHint) -> None:
-        """A holder answers."""
+    def on_answer(self, answer: RegistryReply | LeaderHint) -> None:
+        """Takes the answer of a holder."""
         waiting = self._waiting.get(answer.request)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
     async def ask(self, command: Command, *, is_question: bool = False) -> Any:
-        """Have the holders do something.
+        """Sends a command to the holders, and returns the reply.
 
         Args:
-            command: What.
-            is_question: It changes nothing.
-
-        Returns:
-            Their reply.
+            command: The command.
+            is_question: Whether it changes nothing.
 
         Raises:
-            NoRegistry: None of them answers in time, or there are none.
+            NoRegistry: No holder answers in time, or there is none.
         """
         if not self._holders():
             raise NoRegistry("no broker of this overlay holds its registry: name some with 'overlay_registry'")
-        ask = RegistryRequest(
-            f"{self._identity}.{self._started}.{next(self._requests)}", write(command).decode(), is_question
+        request = RegistryRequest(
+            f"{self._here.identity}.{self._started}.{next(self._requests)}", write(command).decode(), is_question
         )
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                return read(await self._reply(ask))
+                return read(await self._reply(request))
         except TimeoutError:
             names = ", ".join(self._holders())
             raise NoAnswer(
@@ -91,10 +96,10 @@ class RegistryClient:
                 "was asked may still be carried out"
             ) from None
 
-    async def _reply(self, ask: RegistryRequest) -> str:
+    async def _reply(self, request: RegistryRequest) -> str:
         for turn in itertools.count():
             name = self._next(turn)
-            answer = None if name is None else await self._ask_one(name, ask)
+            answer = None if name is None else await self._ask_one(name, request)
             if isinstance(answer, RegistryReply):
                 self._leader = name
                 return answer.reply
@@ -103,24 +108,24 @@ class RegistryClient:
         raise AssertionError
 
     def _next(self, turn: int) -> str | None:
-        """The holder to be asked now: the one that is said to lead, otherwise each in turn."""
-        reached = {one.name for one in self._brokers().values()}
+        """Returns the holder to ask: the leader if it is known, otherwise each in turn."""
+        reached = {one.name for one in self._here.brokers().values()}
         if self._leader in reached:
             return self._leader
         names = [name for name in self._holders() if name in reached]
         return names[turn % len(names)] if names else None
 
-    async def _ask_one(self, name: str, ask: RegistryRequest) -> RegistryReply | LeaderHint | None:
-        address = next((identity for identity, one in self._brokers().items() if one.name == name), None)
+    async def _ask_one(self, name: str, request: RegistryRequest) -> RegistryReply | LeaderHint | None:
+        address = next((identity for identity, one in self._here.brokers().items() if one.name == name), None)
         if address is None:
             return None
         waiting: asyncio.Future[RegistryReply | LeaderHint] = asyncio.get_running_loop().create_future()
-        self._waiting[ask.request] = waiting
+        self._waiting[request.request] = waiting
         try:
-            self._say(address, write(ask))
+            self._here.send(address, write(request))
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await waiting
         except TimeoutError:
             return None
         finally:
-            del self._waiting[ask.request]
+            del self._waiting[request.request]

@@ -1,4 +1,4 @@
-"""Commands of the log, replies, and what the services of brokers say to each other: as JSON, named by their kind."""
+"""Commands, replies and messages of the registry as JSON, each with the name of its kind."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from twigcast.overlay.onyx.registry.raft_log import Append, Appended, Install, I
 
 
 class ChangedReply(NamedTuple):
-    """Reply: whether there was anything to be done."""
+    """A reply: whether the command has changed anything."""
 
     value: bool
 
 
 class RegistryRequest(NamedTuple):
-    """To a holder: carry this out, once.
+    """A request to a holder to carry out a command once.
 
     Attributes:
-        request: Names it among all that were ever asked.
-        command: Its text.
-        is_question: It changes nothing: the holder answers from what it knows.
+        request: A unique name.
+        command: The text of the command.
+        is_question: Whether it changes nothing, so that any holder can answer it.
     """
 
     request: str
@@ -45,14 +45,14 @@ class RegistryRequest(NamedTuple):
 
 
 class RegistryReply(NamedTuple):
-    """From a holder: it is done; the reply's text."""
+    """The answer of a holder that has carried out a command, with the text of the reply."""
 
     request: str
     reply: str
 
 
 class LeaderHint(NamedTuple):
-    """From a holder that does not lead: the name of the one that does, if it knows."""
+    """The answer of a holder that does not lead, with the name of the leader if it is known."""
 
     request: str
     leader: str | None
@@ -61,7 +61,7 @@ class LeaderHint(NamedTuple):
 Command: TypeAlias = AddBroker | RemoveBroker | RegisterSource | RemoveSource | RegisterProfile | RemoveProfile
 Reply: TypeAlias = Assigned | NameTaken | Reassigned | ChangedReply
 RaftMessage: TypeAlias = RequestVote | Vote | Append | Appended | Install | Installed
-Said: TypeAlias = RegistryRequest | RegistryReply | LeaderHint | RaftMessage
+RegistryMessage: TypeAlias = RegistryRequest | RegistryReply | LeaderHint | RaftMessage
 
 _KINDS: Final[dict[str, Any]] = {
     "broker": AddBroker,
@@ -91,20 +91,20 @@ _ADAPTERS: Final[dict[str, TypeAdapter[Any]]] = {name: TypeAdapter(kind) for nam
 
 
 class TextError(TwigcastError):
-    """A text that says nothing that is known."""
+    """A text that holds no value of a known kind."""
 
 
-def write(item: Command | Reply | Said | SourceEntry | RegistryState) -> bytes:
-    """A thing as a text."""
+def write(item: Command | Reply | RegistryMessage | SourceEntry | RegistryState) -> bytes:
+    """Returns a value as JSON."""
     name = _NAMES[type(item)]
     return orjson.dumps([name, _ADAPTERS[name].dump_python(item, mode="json")])
 
 
 def read(text: bytes | str) -> Any:
-    """The thing that a text says.
+    """Returns the value of a JSON text.
 
     Raises:
-        TextError: None that is known.
+        TextError: It is faulty, or of an unknown kind.
     """
     try:
         name, content = orjson.loads(text)

@@ -1,14 +1,15 @@
-"""What a holder of the registry must not forget: its term, its vote, its log, and which brokers the others are."""
+"""The persistent state of a holder of the registry: term, vote, log, and the identities of the other holders."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import orjson
 
+from twigcast.broker.broker import Broker
 from twigcast.broker.errors import StoreUnavailable
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.registry.raft_log import LogEntry, LogSnapshot, PersistentState
@@ -18,30 +19,45 @@ logger = logging.getLogger(__name__)
 _STATE: Final = "registry"
 _LOG: Final = "registry-log"
 _SNAPSHOT: Final = "snapshot"
-"""Among the entries: what those before them have made, and how many they were; written at once with the log."""
+"""The name of the snapshot among the entries; it is written in one transaction with the log."""
 _RETRY_SECONDS: Final = 0.5
 
 
-class Records(Protocol):
-    """Where brokers of an overlay keep things by kind and name."""
+class Records:
+    """The records of the overlay in the broker's store, by kind and name. It is made in the main event loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._hub_loop = asyncio.get_running_loop()
 
     def load(self, kind: str) -> dict[str, bytes]:
-        """All of a kind, in the order of their names. Blocks."""
+        """Returns all records of a kind, in the order of their names. Blocks."""
+        return self._broker.store.overlay_records(kind)
 
-    def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> Awaitable[None]:
-        """Keep some and remove some, at once and durably.
+    async def save(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str] = ()) -> None:
+        """Changes records in one transaction, and repeats this while the store is unavailable."""
+        names = tuple(gone)
+        if not put and not names:
+            return
+        has_waited = False
+        while True:
+            try:
+                await self._write(kind, put, names)
+            except StoreUnavailable as error:
+                level = logging.DEBUG if has_waited else logging.WARNING
+                logger.log(level, "the registry waits for the store: %s", error)
+                has_waited = True
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
 
-        Raises:
-            StoreUnavailable: The store does not answer.
-        """
+    async def _write(self, kind: str, put: Mapping[str, bytes], gone: tuple[str, ...]) -> None:
+        work = self._broker.change(lambda transaction: transaction.set_overlay_records(kind, put, gone))
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._hub_loop))
 
 
 class Ledger:
-    """Keeps it.
-
-    Args:
-        records: Where.
-    """
+    """The persistent state in the records of the store."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -51,7 +67,7 @@ class Ledger:
         base, base_term, *snapshot = orjson.loads(kept.pop(_SNAPSHOT, b'[0, 0, 0, 0, ""]'))
         log = [LogEntry(*orjson.loads(text)) for text in kept.values()]
         self.durable = PersistentState(reported[0], reported[1], log, base, base_term, LogSnapshot(*snapshot))
-        #: By name of another holder, which broker that is.
+        #: By name of another holder, the number of its broker.
         self.members: dict[str, Address] = orjson.loads(state.get("members", b"{}"))
         self._kept_vote = (self.durable.term, self.durable.voted_for)
         self._kept_members = dict(self.members)
@@ -59,22 +75,22 @@ class Ledger:
         self._kept_log = self._entries()
 
     async def keep(self) -> None:
-        """Write what has changed, however long the store does not answer."""
-        await self._keep(_STATE, self._state(), ())
+        """Writes what has changed, and repeats this while the store is unavailable."""
+        await self._records.save(_STATE, self._state())
         durable, kept = self.durable, self._kept_log
         last = durable.log[-1] if durable.log else None
-        # Where the last entries are the same, so are those before: nothing is ever changed inside the log.
+        # If the last entries are equal, so are all before: entries inside the log never change.
         if (durable.snapshot, len(kept), kept.get(durable.last)) == (self._kept_snapshot, len(durable.log), last):
             return
         now = self._entries()
         put = {_name(index): orjson.dumps(tuple(entry)) for index, entry in now.items() if kept.get(index) is not entry}
         if durable.snapshot is not self._kept_snapshot:
             put[_SNAPSHOT] = orjson.dumps((durable.base, durable.base_term, *durable.snapshot))
-        await self._keep(_LOG, put, [_name(index) for index in kept if index not in now])
+        await self._records.save(_LOG, put, [_name(index) for index in kept if index not in now])
         self._kept_log, self._kept_snapshot = now, durable.snapshot
 
     def _entries(self) -> dict[int, LogEntry]:
-        """The log by number."""
+        """Returns the log by index."""
         return dict(enumerate(self.durable.log, self.durable.base + 1))
 
     def _state(self) -> dict[str, bytes]:
@@ -86,31 +102,7 @@ class Ledger:
             put["members"], self._kept_members = orjson.dumps(self.members), dict(self.members)
         return put
 
-    async def _keep(self, kind: str, put: Mapping[str, bytes], gone: Iterable[str]) -> None:
-        await keep(self._records.save, kind, put, gone)
-
-
-async def keep(
-    save: Callable[[str, Mapping[str, bytes], Iterable[str]], Awaitable[None]],
-    kind: str,
-    put: Mapping[str, bytes],
-    gone: Iterable[str],
-) -> None:
-    """Save, however long the store does not answer."""
-    if not put and not gone:
-        return
-    waited = False
-    while True:
-        try:
-            await save(kind, put, gone)
-        except StoreUnavailable as error:
-            logger.log(logging.DEBUG if waited else logging.WARNING, "the registry waits for the store: %s", error)
-            waited = True
-            await asyncio.sleep(_RETRY_SECONDS)
-        else:
-            return
-
 
 def _name(index: int) -> str:
-    # The first entry has number 1, and stands under 0.
+    # The first entry has index 1 and the name 0.
     return f"{index - 1:012d}"

@@ -1,8 +1,8 @@
-"""A broker that holds the registry, with a few others.
+"""A replica: one of the holders of the registry.
 
-Each step of the replicated log is carried out, written, and only then are others told: one step at a time. The holders
-are known by their names. Which broker a name stands for is remembered with the first word from it: one that comes back
-under the name with another store has forgotten what it promised, and is not listened to.
+Each step of the replicated log is carried out and stored before its messages are sent, one step at a time. Holders are
+configured by name. The number of the broker behind a name is stored with its first message. A broker that comes back
+under that name with another store has lost its promises, so its messages are ignored.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Final
 
+from twigcast.broker.overlay.registry.client import LocalBroker
 from twigcast.broker.overlay.registry.codec import (
     ChangedReply,
     LeaderHint,
@@ -28,29 +29,27 @@ from twigcast.broker.overlay.registry.codec import (
 )
 from twigcast.broker.overlay.registry.ledger import Ledger
 from twigcast.overlay.core import Address, Effects
-from twigcast.overlay.onyx.messages import SourceEntry
 from twigcast.overlay.onyx.registry.catalogue import AddBroker, RegisterProfile, Registry
-from twigcast.overlay.onyx.registry.description import Description
 from twigcast.overlay.onyx.registry.raft import ENTRIES_MAX, RaftNode
 from twigcast.overlay.onyx.registry.raft_log import Applied, NotLeading, RequestApplied, Restored
 
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS: Final = 0.25
-"""Between two messages of the holder that leads; elections begin after five to ten without."""
+"""Time between two heartbeats of the leader. Elections begin after five to ten without one."""
 
-_ASKED_MAX: Final = 10_000
+_REQUESTS_MAX: Final = 10_000
 _CAPACITY_UNKNOWN: Final = 50e6
-"""Bytes a second, of a broker that does not say."""
+"""Bytes per second assumed for a broker without a configured capacity."""
 
 
 def member(name: str) -> Address:
-    """The number of a holder in the replicated log: it follows from its name alone."""
+    """Returns the number of a holder in the replicated log, which depends only on its name."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6])
 
 
 class _Machine:
-    """The registry, with commands and replies as texts."""
+    """The registry as a state machine with commands and replies as texts."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -59,8 +58,8 @@ class _Machine:
         try:
             reply = self.registry.apply(index, read(command))
         except TextError as error:
-            # Written by a newer broker; the same on all that do not know it.
-            logger.error("the registry passes over a command that it does not know: %s", error)
+            # A command of a newer broker. All brokers that do not know it ignore it alike.
+            logger.error("the registry ignores an unknown command: %s", error)
             reply = False
         return write(ChangedReply(reply) if isinstance(reply, bool) else reply).decode()  # type: ignore[arg-type]
 
@@ -72,49 +71,28 @@ class _Machine:
 
 
 class RegistryReplica:
-    """See the module's documentation. Lives in the overlay's thread.
+    """A holder of the registry; lives in the overlay's thread.
 
     Args:
-        name: Of this broker.
-        identity: Its number.
-        holders: Names of all holders, this one among them.
-        ledger: What it has kept.
-        registry: A fresh one.
-        brokers: Those that can be reached now, this one among them.
-        say: Says something to a broker.
-        learned: Told of sources that are new or have changed.
-        trouble: Told, by kind, what a person should know.
+        here: The broker.
+        holders: Names of all holders, with this one.
+        ledger: The persistent state.
+        registry: The registry in its first state.
     """
 
-    def __init__(
-        self,
-        name: str,
-        identity: Address,
-        holders: tuple[str, ...],
-        ledger: Ledger,
-        registry: Registry,
-        *,
-        brokers: Callable[[], Mapping[Address, Description]],
-        say: Callable[[Address, bytes], None],
-        learned: Callable[[SourceEntry], None],
-        trouble: Callable[[str, str, str], None],
-    ) -> None:
+    def __init__(self, here: LocalBroker, holders: tuple[str, ...], ledger: Ledger, registry: Registry) -> None:
         self.registry = registry
-        self._identity = identity
+        self._here = here
         self._names = {member(one): one for one in holders}
         self._ledger = ledger
-        self._brokers = brokers
-        self._say = say
-        self._learned = learned
-        self._trouble = trouble
         self._strangers: set[Address] = set()
-        self._asked: dict[str, set[Address]] = {}
+        self._origins: dict[str, set[Address]] = {}
         self._offered: dict[Address, AddBroker] = {}
         self._described: dict[str, int] = {}
         self._steps: asyncio.Queue[Callable[[], Effects | None]] = asyncio.Queue()
         self._counter = 0
-        self._replica = RaftNode(
-            member(name),
+        self._node = RaftNode(
+            member(here.name),
             sorted(self._names),
             _Machine(registry),
             ledger.durable,
@@ -127,20 +105,20 @@ class RegistryReplica:
     @property
     def role(self) -> str:
         """`leader`, `follower` or `candidate`."""
-        return self._replica.role
+        return self._node.role
 
     @property
     def leader(self) -> str | None:
-        """Name of the holder that leads, if that is known."""
-        return None if self._replica.leader is None else self._names.get(self._replica.leader)
+        """Name of the leader, if it is known."""
+        return None if self._node.leader is None else self._names.get(self._node.leader)
 
     @property
     def entries(self) -> int:
-        """Of the log, those that are carried out."""
-        return self._replica.applied
+        """The number of entries that were carried out."""
+        return self._node.applied
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Runs the replica until cancelled."""
         self._check_catalogue()
         while True:
             effects = self._step(await self._steps.get())
@@ -148,66 +126,66 @@ class RegistryReplica:
             self._act(effects)
 
     def _step(self, step: Callable[[], Effects | None]) -> Effects:
-        self._replica.now = time.monotonic()
-        return step() or self._replica.drain()
+        self._node.now = time.monotonic()
+        return step() or self._node.drain()
 
-    # What comes ------------------------------------------------------------------------------------------------------
+    # Messages.
 
-    def asked(self, origin: Address, ask: RegistryRequest) -> None:
-        """A broker asks."""
-        if ask.is_question:
-            self._answer_now(origin, ask)
+    def on_request(self, origin: Address, request: RegistryRequest) -> None:
+        """Takes the request of a broker."""
+        if request.is_question:
+            self._answer_question(origin, request)
             return
-        self._asked.setdefault(ask.request, set()).add(origin)
-        while len(self._asked) > _ASKED_MAX:
-            # Not answered since this one does not lead any more; they have asked another meanwhile.
-            del self._asked[next(iter(self._asked))]
-        self._steps.put_nowait(lambda: self._request(ask))
+        self._origins.setdefault(request.request, set()).add(origin)
+        while len(self._origins) > _REQUESTS_MAX:
+            # The oldest got no answer, since this broker no longer leads. Its clients have asked another one.
+            del self._origins[next(iter(self._origins))]
+        self._steps.put_nowait(lambda: self._request(request))
 
     def on_message(self, origin: Address, message: RaftMessage) -> None:
-        """Another holder says something."""
+        """Takes a message of another holder."""
         name = self._name_of(origin)
         if name is not None:
-            self._steps.put_nowait(lambda: self._replica.receive(member(name), message, time.monotonic()))
+            self._steps.put_nowait(lambda: self._node.receive(member(name), message, time.monotonic()))
 
     def offer_brokers(self) -> None:
-        """If this one leads: have the brokers that are new, or say something else of themselves, in the registry."""
+        """Registers new and changed brokers, if this broker leads."""
         self._steps.put_nowait(self._offer)
 
-    # Steps -----------------------------------------------------------------------------------------------------------
+    # Steps.
 
-    def _request(self, ask: RegistryRequest) -> None:
-        if self._replica.role == "leader":
+    def _request(self, request: RegistryRequest) -> None:
+        if self._node.role == "leader":
             self._offer()
-        self._replica.request(ask.request, ask.command)
+        self._node.request(request.request, request.command)
 
     def _offer(self) -> None:
-        if self._replica.role != "leader":
+        if self._node.role != "leader":
             self._offered.clear()
             return
         existing = self.registry.brokers
-        # What has been carried out is no longer on offer: a broker that is removed and comes back is offered anew.
+        # Offers that were carried out are dropped, so that a removed broker that comes back is registered again.
         self._offered = {
             identity: offer for identity, offer in self._offered.items() if existing.get(identity) != offer
         }
-        for identity, description in self._brokers().items():
+        for identity, description in self._here.brokers().items():
             offer = AddBroker(identity, description.location, description.capacity or _CAPACITY_UNKNOWN)
             if existing.get(identity) != offer and self._offered.get(identity) != offer:
                 self._offered[identity] = offer
                 self._counter += 1
-                self._replica.request(f"{self._identity}/{self._started}/{self._counter}", write(offer).decode())
+                self._node.request(f"{self._here.identity}/{self._started}/{self._counter}", write(offer).decode())
 
-    def _answer_now(self, origin: Address, ask: RegistryRequest) -> None:
+    def _answer_question(self, origin: Address, request: RegistryRequest) -> None:
         try:
-            interest = read(ask.command)
+            profile = read(request.command)
         except TextError as error:
-            logger.warning("a question to the registry is passed over: %s", error)
+            logger.warning("a question to the registry is ignored: %s", error)
             return
-        if isinstance(interest, RegisterProfile):
-            reply: Reply = self.registry.choose(interest)
-            self._say(origin, write(RegistryReply(ask.request, write(reply).decode())))
+        if isinstance(profile, RegisterProfile):
+            reply: Reply = self.registry.choose(profile)
+            self._here.send(origin, write(RegistryReply(request.request, write(reply).decode())))
 
-    # Effects ---------------------------------------------------------------------------------------------------------
+    # Effects.
 
     def _act(self, effects: Effects) -> None:
         loop = asyncio.get_running_loop()
@@ -216,49 +194,49 @@ class RegistryReplica:
         for to, message in effects.sends:
             address = self._address_of(self._names[to])
             if address is not None:
-                self._say(address, write(message))
+                self._here.send(address, write(message))
         for item in effects.deliveries:
             self._deliver(item)
         if any(isinstance(item, Applied | Restored) for item in effects.deliveries):
             self._check_catalogue()
 
     def _wake(self, name: Hashable) -> Effects:
-        return self._replica.wake(name, time.monotonic())
+        return self._node.wake(name, time.monotonic())
 
     def _deliver(self, item: Any) -> None:
         if isinstance(item, RequestApplied):
-            for origin in self._asked.pop(str(item.request), ()):
-                self._say(origin, write(RegistryReply(str(item.request), item.reply)))
+            for origin in self._origins.pop(str(item.request), ()):
+                self._here.send(origin, write(RegistryReply(str(item.request), item.reply)))
         elif isinstance(item, NotLeading):
             leader = None if item.leader is None else self._names.get(item.leader)
-            for origin in self._asked.pop(str(item.request), ()):
-                self._say(origin, write(LeaderHint(str(item.request), leader)))
+            for origin in self._origins.pop(str(item.request), ()):
+                self._here.send(origin, write(LeaderHint(str(item.request), leader)))
 
     def _check_catalogue(self) -> None:
         for source in self.registry.catalogue.values():
             if self._described.get(source.name) != source.version:
                 self._described[source.name] = source.version
-                self._learned(source)
+                self._here.on_source(source)
 
-    # Who is who ------------------------------------------------------------------------------------------------------
+    # Identities of holders.
 
     def _name_of(self, origin: Address) -> str | None:
-        """The holder that a broker is; `None`: none."""
+        """Returns the name under which a broker is a holder, or `None`."""
         members = self._ledger.members
         for name, identity in members.items():
             if identity == origin:
                 return name if member(name) in self._names else None
-        description = self._brokers().get(origin)
-        if description is None or member(description.name) not in self._names or origin == self._identity:
+        description = self._here.brokers().get(origin)
+        if description is None or member(description.name) not in self._names or origin == self._here.identity:
             return None
         if description.name in members:
             if origin not in self._strangers:
                 self._strangers.add(origin)
-                self._trouble(
+                self._here.report_fault(
                     "registry",
                     description.name,
-                    f"{description.name} held a part of the registry, and has come back with another store: it is not "
-                    "listened to there; bring its store back, or name other holders on all of them while they are "
+                    f"{description.name} held a part of the registry, and has come back with another store: it is "
+                    "ignored there; bring its store back, or name other holders on all of them while they are "
                     "stopped",
                 )
             return None
@@ -266,9 +244,9 @@ class RegistryReplica:
         return description.name
 
     def _address_of(self, name: str) -> Address | None:
-        """The broker that a holder is, where it can be reached."""
+        """Returns the number of a holder's broker, if it is known."""
         result = self._ledger.members.get(name)
         if result is not None:
             return result
-        named = [identity for identity, one in self._brokers().items() if one.name == name]
+        named = [identity for identity, one in self._here.brokers().items() if one.name == name]
         return named[0] if len(named) == 1 else None

@@ -218,7 +218,7 @@ def _measure_engine(
     expected: Sequence[Mapping[str, Groups]],
     repetitions: int,
 ) -> list[Measured]:
-    from twigcast import SubscriptionSet
+    from twigcast.subscriptions import SubscriptionSet
 
     engine, bare = SubscriptionSet(), SubscriptionSet([("nothing", NOTHING)])
     engine.add_many((f"q{number}", query.text) for number, query in enumerate(queries)).raise_if_refused()

@@ -12,8 +12,8 @@ from twigcast.lab.experiments.framework.model import Measured, Point, Scale
 from twigcast.lab.experiments.framework.timing import repeat
 from twigcast.lab.experiments.framework.workloads import DOCUMENTS, SEED, preset_of, schema_of
 from twigcast.overlay.onyx.wire.compression import compress, decompress
-from twigcast.overlay.onyx.wire.dictionaries import names_of
 from twigcast.overlay.onyx.wire.forms import Compression
+from twigcast.schema.model import Schema
 
 SIZE = "wire_bytes"
 """Mean bytes of a message on the wire."""
@@ -72,13 +72,22 @@ def _forms(dictionary: NameDictionary) -> dict[str, _Form]:
     }
 
 
+def _names_of(schema: Schema) -> tuple[str, ...]:
+    """Returns the names of a schema's elements and attributes, and ``xmlns``, in alphabetical order."""
+    names = {"xmlns"}
+    for element in schema.elements.values():
+        names.add(element.name)
+        names.update(attribute.name for attribute in element.attributes)
+    return tuple(sorted(names))
+
+
 def measure(point: Point) -> list[Measured]:
     """Sizes and delays of all forms, at one complexity."""
     parameters = point.parameters
     schema = schema_of(parameters["dtd"])
     preset = replace(preset_of(parameters), max_repeats=parameters["repeats"])
     messages = [ParsedMessage.from_text(text) for text in preset.make(schema, parameters["documents"], SEED)]
-    forms = _forms(NameDictionary(list(names_of(schema))))
+    forms = _forms(NameDictionary(list(_names_of(schema))))
     measured = []
     for (name, form), (suffix, packed) in product(forms.items(), _PACKED.items()):
         series, x = name + suffix, point.x

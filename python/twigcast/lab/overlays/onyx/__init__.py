@@ -1,5 +1,6 @@
 """ONYX in simulation.
 
 - ``scenario``: brokers in the simulator, with stores that survive crashes
-- ``workload``: an invented world of sources and users; ``simulation``: ``twigcast overlay simulate onyx``
+- ``workload``: a synthetic world of sources and users; ``simulation``: ``twigcast overlay simulate onyx``
+- ``restructuring``: common restructuring steps of links, tried on single messages
 """

@@ -1,8 +1,8 @@
-"""Brokers in the simulator: each with a store that survives crashes, and an application that keeps it.
+"""Brokers in the simulator, each with a store that survives crashes and an application that fills it.
 
-What the store holds is what the network driver's broker keeps in its database: the broker's own messages, those it
-accepted from others, horizons, subscriptions. Accepted messages are stored some time after they were handed over, so
-that a crash in between loses them here; the protocol has to get them again.
+The store holds what a running broker has in its database: its own messages, those it accepted from others, horizons and
+subscriptions. Accepted messages are stored some time after they were handed over. A crash in between loses them, and
+the protocol has to request them again.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from twigcast.overlay.onyx.protocol.events import (
     ResendRequested,
     StoreRequested,
 )
-from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
+from twigcast.overlay.onyx.protocol.node import OnyxNode
 from twigcast.overlay.onyx.protocol.recovery import backwards
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 
-#: Links by their ends, the lower first, and what they cost.
+#: Costs of links, by their ends, the lower first.
 Links: TypeAlias = Mapping[tuple[Address, Address], int]
 
-#: Times that suit latencies of some hundredths of a second.
+#: Times for latencies of some hundredths of a second.
 BRISK = OrderedSettings(retry_delay=0.2, attempts_max=5, probe_delay=1.0, dial_delay=0.4)
 PERFECT = OrderedSettings(perfect=True)
 
 
 @dataclass(slots=True)
-class Store:
-    """What survives a crash of a broker.
+class BrokerStore:
+    """The state of a broker that survives a crash.
 
     Attributes:
-        incarnation: Of its latest start.
+        incarnation: Number of its latest start.
         last: Number of its own last message.
-        messages: Its own messages.
-        forgotten: Its own messages up to here are gone.
-        accepted: Messages of others, by root and number.
-        times: When they were stored first.
-        horizons: Up to where it knows others.
-        tracked_since: When it had stored the first horizon of each of them.
-        subscriptions: By key: the routing query.
-        parts: By key: the part of messages that a subscription takes, where that is not the whole.
-        lost: Ranges that were named as lost.
-        repeats: How many messages came that it had.
+        messages: Its own messages by number.
+        forgotten: Number up to which its own messages have expired.
+        accepted: Messages of others by root and number.
+        times: When each of them was first stored.
+        horizons: Horizons by root.
+        tracked_since: By root, when its first horizon was stored.
+        subscriptions: Routing queries by key.
+        parts: By key, the part of messages that a subscription uses, if it is not the whole.
+        lost: Ranges that were reported as lost.
+        repeats: Number of messages that were already stored.
     """
 
     incarnation: int = 0
@@ -77,16 +77,16 @@ class OnyxNetwork:
     """A network of brokers in a simulator.
 
     Args:
-        links: Who is linked to whom.
-        settings: Of all nodes.
-        faults: Of the network.
-        seed: Of its faults.
-        ordered: Of the links.
-        store_delay: From handing over to storing.
-        journal: Of all messages.
+        links: The links with their costs.
+        settings: Settings of all nodes.
+        faults: Faults of the network.
+        seed: Seed of the faults.
+        ordered: Settings of the links.
+        store_delay: Time from handing over to storing.
+        journal: Records all messages.
         make_table: Makes the routing table of a broker.
         portion: Messages of an answer to `Recover` after which it pauses.
-        settings_of: Settings of single nodes, where they differ.
+        settings_of: Returns the settings of a node, if they differ.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class OnyxNetwork:
         ordered: OrderedSettings = BRISK,
         store_delay: float = 0.05,
         journal: Journal | None = None,
-        make_table: Callable[[], Table] = RoutingTable,
+        make_table: Callable[[], RoutingTable] = RoutingTable,
         portion: int = 50,
         settings_of: Callable[[Address], OnyxSettings] | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class OnyxNetwork:
         self.simulator = Simulator(seed, faults or NetworkFaults(0.005, 0.03), journal or Journal(keep=False))
         self.simulator.on_delivery = self._delivered
         self.random = random.Random(f"stores {seed}")  # noqa: S311 - reproducible, not secret
-        self.stores: dict[Address, Store] = {}
+        self.stores: dict[Address, BrokerStore] = {}
         self.settled: dict[Address, set[Hashable]] = {}
         self.refusals: list[tuple[Address, ProtocolViolation]] = []
         self.troubles: list[tuple[Address, NodeWarning]] = []
@@ -123,11 +123,11 @@ class OnyxNetwork:
 
     @property
     def addresses(self) -> list[Address]:
-        """All brokers that links name."""
+        """The brokers of all links."""
         return sorted({end for link in self.links for end in link})
 
     def neighbours(self, address: Address) -> dict[Address, int]:
-        """Whom a broker is to be linked to, and what that costs."""
+        """Returns the neighbours of a broker with the costs of the links."""
         results = {}
         for (one, other), cost in self.links.items():
             if address in (one, other):
@@ -135,8 +135,8 @@ class OnyxNetwork:
         return results
 
     def start(self, address: Address) -> None:
-        """Start a broker with what its store holds."""
-        store = self.stores.setdefault(address, Store())
+        """Starts a broker with the state of its store."""
+        store = self.stores.setdefault(address, BrokerStore())
         store.incarnation += 1
         inner = OnyxNode(
             address,
@@ -150,27 +150,27 @@ class OnyxNetwork:
         self.simulator.add(OrderedNode(inner, self.neighbours(address), self.ordered, store.incarnation))
         for key, requested in store.subscriptions.items():
             part = store.parts.get(key)
-            self.give(
+            self.command(
                 address, lambda now, key=key, required=requested, part=part: inner.subscribe(key, required, now, part)
             )
 
     def start_all(self) -> None:
-        """Start all brokers."""
+        """Starts all brokers."""
         for address in self.addresses:
             self.start(address)
 
     def crash(self, address: Address) -> None:
-        """End a broker at once."""
+        """Ends a broker at once."""
         self.simulator.remove(address)
 
     def broker(self, address: Address) -> OnyxNode:
-        """The node of a live broker."""
+        """Returns the node of a live broker."""
         inner = self._ordered(address).inner
         assert isinstance(inner, OnyxNode)
         return inner
 
     def is_alive(self, address: Address) -> bool:
-        """Whether a broker runs."""
+        """Returns whether a broker is running."""
         return address in self.simulator.nodes
 
     def _ordered(self, address: Address) -> OrderedNode:
@@ -178,8 +178,8 @@ class OnyxNetwork:
         assert isinstance(node, OrderedNode)
         return node
 
-    def give(self, address: Address, command: Callable[..., Effects], *arguments: Any) -> None:
-        """Give a broker a command (a method of its node, without the time)."""
+    def command(self, address: Address, command: Callable[..., Effects], *arguments: Any) -> None:
+        """Calls a method of a broker's node, with the time as the last argument."""
 
         def run(node: Any) -> None:
             node.act(command(*arguments, self.simulator.now))
@@ -187,15 +187,15 @@ class OnyxNetwork:
         self.simulator.command(address, run)
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advances the time."""
         self.simulator.run(until=self.simulator.now + seconds)
 
-    # What users do.
+    # Actions of users.
 
     def subscribe(
         self, address: Address, key: Hashable, requested: RoutingQuery, part: Projection | None = None
     ) -> None:
-        """A user subscribes, or replaces a subscription; `part`: what it takes of messages."""
+        """Adds or replaces a subscription; `part` is what it uses of messages."""
         store = self.stores[address]
         store.subscriptions[key] = requested
         store.parts.pop(key, None)
@@ -203,27 +203,27 @@ class OnyxNetwork:
             store.parts[key] = part
         if self.is_alive(address):
             broker = self.broker(address)
-            self.give(address, lambda now: broker.subscribe(key, requested, now, part))
+            self.command(address, lambda now: broker.subscribe(key, requested, now, part))
 
     def unsubscribe(self, address: Address, key: Hashable) -> None:
-        """A user takes a subscription back."""
+        """Removes a subscription."""
         del self.stores[address].subscriptions[key]
         self.stores[address].parts.pop(key, None)
         if self.is_alive(address):
-            self.give(address, self.broker(address).unsubscribe, key)
+            self.command(address, self.broker(address).unsubscribe, key)
 
     def settle(self, address: Address, token: Hashable) -> None:
-        """Ask whether what is wanted there is known everywhere."""
-        self.give(address, self.broker(address).settle, token)
+        """Asks for `InterestSettled` for the current interests of a broker."""
+        self.command(address, self.broker(address).settle, token)
 
     def publish(self, address: Address, body: bytes, message_id: str = "", *, crashing: bool = False) -> OverlayMessage:
-        """Somebody publishes a message, which is stored.
+        """Publishes a message and returns it.
 
         Args:
-            address: At which broker.
+            address: The broker.
             body: XML.
             message_id: A name.
-            crashing: The broker crashes as soon as it has stored it.
+            crashing: Whether the broker crashes as soon as the message is stored.
         """
         store = self.stores[address]
         store.last += 1 if self.random.random() < 0.8 else self.random.randint(2, 4)
@@ -234,11 +234,11 @@ class OnyxNetwork:
         if crashing:
             self.crash(address)
         else:
-            self.give(address, self.broker(address).published, [message])
+            self.command(address, self.broker(address).published, [message])
         return message
 
     def forget(self, address: Address, upto: int) -> None:
-        """A broker's own messages up to a number have expired."""
+        """Removes expired messages of a broker, up to a number."""
         store = self.stores[address]
         store.forgotten = max(store.forgotten, upto)
         for number in [number for number in store.messages if number <= upto]:
@@ -276,15 +276,15 @@ class OnyxNetwork:
             store.times.setdefault(key, self.simulator.now)
         store.tracked_since.setdefault(item.root, self.simulator.now)
         store.horizons[item.root] = max(store.horizons.get(item.root, 0), item.horizon)
-        self.give(address, self.broker(address).stored, {item.root: item.horizon})
+        self.command(address, self.broker(address).stored, {item.root: item.horizon})
 
     def _answer(self, address: Address, question: Recover) -> None:
-        """Read the store, and answer in pieces."""
+        """Answers a question from the store, in pieces."""
         store, route = self.stores[address], backwards(question)
         broker, after = self.broker(address), question.after
         if after < store.forgotten:
             gone = min(store.forgotten, question.upto)
-            self.give(address, broker.answer, Recovered(Span(address, after, gone, None), route, lost=True))
+            self.command(address, broker.answer, Recovered(Span(address, after, gone, None), route, lost=True))
             after = gone
         matcher, left = RoutingMatcher(question.query), self.portion
         for number in sorted(number for number in store.messages if after < number <= question.upto):
@@ -293,9 +293,9 @@ class OnyxNetwork:
                 left -= 1
                 pauses = not left and number < question.upto
                 span = Span(address, after, number, message)
-                self.give(address, broker.answer, Recovered(span, route, pauses=pauses))
+                self.command(address, broker.answer, Recovered(span, route, pauses=pauses))
                 after = number
                 if pauses:
                     return
         if after < question.upto:
-            self.give(address, broker.answer, Recovered(Span(address, after, question.upto, None), route))
+            self.command(address, broker.answer, Recovered(Span(address, after, question.upto, None), route))

@@ -1,7 +1,7 @@
-"""A network of brokers under a workload, as `twigcast overlay simulate onyx` and the experiments run it.
+"""A simulated network of brokers under a workload, for `twigcast overlay simulate onyx` and the experiments.
 
-What arrives is compared with what one engine that knows all subscriptions says. Where nothing is to go wrong, links are
-perfect and the brokers know the links from the start, so that a thousand of them can be simulated.
+What arrives is compared with the answers of one engine that has all subscriptions. Without faults, links are perfect
+and brokers know all links from the start, so that a thousand brokers can be simulated.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from twigcast.overlay.onyx.content.routing_query import everything, routing_quer
 from twigcast.overlay.onyx.content.routing_table import RoutingTable
 from twigcast.overlay.onyx.messages import LinkState, OverlayMessage, RoutingDelta, RoutingQuery, Span
 from twigcast.overlay.onyx.protocol.events import InterestSettled
-from twigcast.overlay.onyx.protocol.node import OnyxNode, Table
+from twigcast.overlay.onyx.protocol.node import OnyxNode
 from twigcast.overlay.onyx.protocol.settings import OnyxSettings
 from twigcast.query import Path
 from twigcast.subscriptions import SubscriptionSet
 
-#: Users of many brokers want the same.
+#: Cached, since users of many brokers want the same.
 _routing_query = lru_cache(10_000)(routing_query)
 
 
 @dataclass(frozen=True, slots=True)
 class OnyxShape:
-    """What is simulated.
+    """The parameters of a simulation.
 
     Attributes:
-        brokers: How many.
-        queries: Subscriptions of all users together.
-        publications: Messages.
-        sources: Brokers at which they are published.
-        locality: Share of the wishes that are about what is near.
-        churn: Share of the subscriptions that are replaced while messages flow.
-        crashes: Brokers that crash, and start again, while messages flow.
-        cuts: Links that are cut, and mended, while messages flow.
+        brokers: Number of brokers.
+        queries: Number of subscriptions of all users.
+        publications: Number of messages.
+        sources: Number of brokers at which messages are published.
+        locality: Share of the subscriptions that concern what is near.
+        churn: Share of the subscriptions that are replaced during the run.
+        crashes: Number of brokers that crash and start again during the run.
+        cuts: Number of links that are cut and mended during the run.
         loss: Probability that the network loses a message.
-        shared_tree: One tree for all roots.
-        flooding: Send everything everywhere, to compare.
-        areas: Of the world; the fewer, the more users want the same.
-        items: Items of a message, exactly; 0: one to three.
-        branching: Share of the wishes with conditions on several children of an item.
-        rewriting: All wishes are rewriting queries over one kind of element.
-        reducing: Links carry only what those behind take.
-        seed: Of everything random.
+        shared_tree: Whether all roots share one tree.
+        flooding: Whether everything is sent everywhere, for comparison.
+        areas: Areas of the world; with fewer, more users want the same.
+        items: Items of each message; 0: one to three.
+        branching: Share of the subscriptions with conditions on several children of an item.
+        rewriting: Whether all subscriptions are For-Where-Return queries over one kind of element.
+        reducing: Whether links carry only the parts of messages that are used behind them.
+        seed: Seed of all random choices.
     """
 
     brokers: int = 30
@@ -77,27 +77,27 @@ class OnyxShape:
 
     @property
     def is_faulty(self) -> bool:
-        """Whether anything is to go wrong."""
+        """Returns whether there are faults."""
         return bool(self.crashes or self.cuts or self.loss)
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What came of it.
+class SimulationOutcome:
+    """The outcome of a simulation.
 
     Attributes:
-        needed: By message, the brokers (other than its root) with a matching subscription.
-        reached: By message, the brokers that got it, whether for their own users or to pass it on.
-        missing: Brokers with a matching subscription that never got a message.
+        needed: For each message, the brokers (other than its root) with a matching subscription.
+        reached: For each message, the brokers that got it, for their own users or to pass it on.
+        missing: Pairs of a message and a broker with a matching subscription that never got it.
         wrong: Results that differ from those of the whole message.
-        useless: Messages passed on to, or over, brokers where they serve nobody.
-        delays: Seconds from publication to handing over, for the needed.
-        sent: By link and direction: messages passed on.
-        sent_bytes: By link and direction: bytes of them.
-        counts: Of the protocol's messages by name.
-        bytes: Of these, bytes by name.
-        tables: Conjunctions that each broker knows of its neighbours.
-        seconds: Of computing, for routing and all else while messages flowed.
+        useless: Messages sent to brokers where they serve no user and need not pass.
+        delays: Seconds from publication to handing over, at needed brokers.
+        sent: By link and direction, the number of messages.
+        sent_bytes: By link and direction, their bytes.
+        counts: By name, the number of messages of the protocol.
+        bytes: By name, their bytes.
+        tables: For each broker, the conjunctions of its neighbours.
+        seconds: Seconds of computing while messages were published.
     """
 
     needed: list[set[Address]] = field(default_factory=list)
@@ -115,12 +115,13 @@ class Outcome:
 
 
 class OnyxSimulation:
-    """One run.
+    """A simulation.
 
     Args:
-        shape: What is simulated.
-        keep_journal: Keep a journal of every message.
+        shape: Its parameters.
+        keep_journal: Whether all messages are kept in a journal.
         make_table: Makes the routing table of a broker.
+        world: The workload; by default that of the parameters.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class OnyxSimulation:
         shape: OnyxShape,
         *,
         keep_journal: bool = False,
-        make_table: Callable[[], Table] = RoutingTable,
+        make_table: Callable[[], RoutingTable] = RoutingTable,
         world: World | None = None,
     ) -> None:
         self.shape = shape
@@ -155,17 +156,17 @@ class OnyxSimulation:
         self.central = SubscriptionSet()
         self.queries: dict[str, str] = {}
         self.alike: Counter[str] = Counter()
-        """By key, how many users of the broker want the same. Brokers count them too: the second changes nothing."""
+        """By key, how many users of the broker have the same query. Only the first of them subscribes."""
         self._first: dict[tuple[Address, str], str] = {}
         self.interests: dict[str, Path] = {}
         self.messages: list[OverlayMessage] = []
-        self.outcome = Outcome()
+        self.outcome = SimulationOutcome()
         self._matching: list[list[str]] = []
 
-    # The run.
+    # Phases.
 
-    def run(self) -> Outcome:
-        """All of it."""
+    def run(self) -> SimulationOutcome:
+        """Runs the simulation."""
         self.start()
         self.subscribe()
         self.publish()
@@ -173,7 +174,7 @@ class OnyxSimulation:
         return self.outcome
 
     def start(self) -> None:
-        """Start the brokers, and let them find each other."""
+        """Starts the brokers, and waits until they are linked."""
         network = self.network
         network.start_all()
         if not self.shape.is_faulty:
@@ -186,10 +187,10 @@ class OnyxSimulation:
             links = tuple(sorted(self.network.neighbours(address).items()))
             states[address] = LinkState(address, 1, 1, links)
         for address in self.network.addresses:
-            self.broker(address).topology.know(states)
+            self.broker(address).topology.replace_all(states)
 
     def broker(self, address: Address) -> OnyxNode:
-        """A live broker."""
+        """Returns the node of a live broker."""
         return self.network.broker(address)
 
     def _routing_query(self, query: str) -> RoutingQuery:
@@ -215,19 +216,19 @@ class OnyxSimulation:
         self.network.subscribe(broker, key, self._routing_query(query), part)
 
     def subscribe(self) -> None:
-        """All users subscribe; everybody hears of it."""
+        """Adds all subscriptions, and waits until they are known everywhere."""
         brokers = self.shape.brokers
         for number in range(self.shape.queries):
             broker = number % brokers
             self._add(f"{broker} {number}", broker)
         if self.shape.flooding:
-            # Brokers without users are flooded too.
+            # Flooding reaches brokers without users as well.
             for broker in range(brokers):
                 self.network.subscribe(broker, "all", everything())
         self.network.run(10.0)
 
     def publish(self) -> None:
-        """Messages flow; some things change and go wrong meanwhile."""
+        """Publishes all messages, with changes and faults in between."""
         shape, network, rng = self.shape, self.network, self.random
         self.outcome.sent.clear()
         self.outcome.sent_bytes.clear()
@@ -267,7 +268,7 @@ class OnyxSimulation:
             self.network.settle(broker, fresh)
 
     def _note_item(self, time: float, address: Address, item: object) -> None:
-        # From when on a wish counts everywhere, the oracle does not know before it has settled.
+        # An interest counts everywhere only when it has settled, so the oracle gets it then.
         if isinstance(item, InterestSettled) and item.token in self.queries:
             self.central.add(str(item.token), self.queries[str(item.token)])
 
@@ -284,7 +285,7 @@ class OnyxSimulation:
         simulator.cut(*link)
         simulator.at(simulator.now + 3.0, simulator.mend, *link)
 
-    # What came of it.
+    # Outcome.
 
     def _note_sent(self, sender: Address, receiver: Address, message: object) -> None:
         inner = getattr(message, "message", None) if type(message) is not Span else message
@@ -301,7 +302,7 @@ class OnyxSimulation:
             key = message.root, message.number
             reached = {address for address, store in stores.items() if key in store.accepted}
             outcome.reached.append(reached)
-            # A wish that was taken back since may have been so before the message came near.
+            # Subscriptions that were removed since may have been removed before the message arrived.
             kept = {_broker_of(interest) for interest in matching if interest in self.queries} - {message.root}
             outcome.missing += len(kept - reached)
             if self.shape.reducing:
@@ -322,7 +323,7 @@ class OnyxSimulation:
         ]
 
     def _wrong(self, message: OverlayMessage, matching: list[str]) -> int:
-        """How many results differ from those of the whole message."""
+        """Returns how many results differ from those of the whole message."""
         expected = {delivery.key: delivery.payload for delivery in self.central.deliver(message.body)}
         wrong = 0
         by_broker: dict[Address, list[str]] = {}
@@ -336,7 +337,7 @@ class OnyxSimulation:
         return wrong
 
     def _on_paths(self, root: Address, needed: set[Address]) -> set[Address]:
-        """The brokers that a message has to pass, those that want it among them."""
+        """Returns the brokers that a message has to pass, with those that want it."""
         if self.shape.is_faulty:
             return set(self.network.addresses)
         results = set()
@@ -350,7 +351,7 @@ class OnyxSimulation:
         return results
 
     def measures(self) -> dict[str, float | int | str]:
-        """The outcome in numbers."""
+        """Returns the outcome in numbers, by their names in tables."""
         outcome, shape = self.outcome, self.shape
         others = max(1, shape.brokers - 1)
         messages = max(1, len(self.messages))
@@ -378,7 +379,7 @@ class OnyxSimulation:
         }
 
     def map_of_flows(self) -> str:
-        """The brokers where they are, and how much was sent over each link."""
+        """Returns a map of the brokers with the load of each link, as SVG."""
         flows: dict[tuple[int, int], float] = dict.fromkeys(self.network.links, 0.0)
         for (one, other), count in self.outcome.sent.items():
             flows[min(one, other), max(one, other)] += count
@@ -412,5 +413,5 @@ def _broker_of(key: str) -> Address:
 
 
 def _due(count: int, number: int, steps: int) -> int:
-    """How many of some events, spread evenly, fall on a step."""
+    """Returns how many of some evenly spread events fall on a step."""
     return count * (number + 1) // steps - count * number // steps

@@ -1,9 +1,8 @@
-"""A made-up world for simulations: brokers on a map, users whose interests may depend on where they are, messages.
+"""A synthetic world for simulations: brokers on a map, users with interests that may depend on their place, messages.
 
-An item of a message is about one *area* and one *kind*, both chosen with a preference for some (Zipf), and has a level
-and text.
-A user asks for an area, for an area and a kind, for a kind from a level on, or for a structure alone. With locality 1
-all users of a broker ask for the areas around it; with 0, where somebody is says nothing about what he wants.
+An item of a message concerns one *area* and one *kind*, both chosen by a Zipf distribution, and has a level and text. A
+user wants an area, an area and a kind, an area from a level on, or a structure. With locality 1, all users of a broker
+want the areas around it; with 0, interests do not depend on the broker.
 """
 
 from __future__ import annotations
@@ -25,19 +24,18 @@ class World:
     """Brokers and areas on the unit square.
 
     Attributes:
-        brokers: How many.
-        areas: How many.
-        locality: Share of the wishes that are about the areas around their broker.
-        seed: Of all that is drawn.
+        brokers: Number of brokers.
+        areas: Number of areas.
+        locality: Share of the interests in the areas around the broker.
+        seed: Seed of all random choices.
         filling: Bytes of text in a message.
-        items_max: Items of a message, each about something else. With several, a conjunction may be satisfied by parts
-            of different items, and a message sent where nobody wants it.
-        structural: Share of the wishes without a value.
-        branching: Share of the wishes whose conditions are about several children of one item; with any, items say
-            where and what they are about in children too. What a routing query asks for then may come from different
-            items.
-        items_min: Items of a message, at least.
-        rewriting: All wishes are For-Where-Return queries over the items of one section.
+        items_max: Most items of a message. With several, different items may satisfy the paths of a conjunction, and a
+            message is sent where no user wants it.
+        structural: Share of the interests without a value.
+        branching: Share of the interests with conditions on several children of one item. With any, items have their
+            area and kind in children as well, so that different items may satisfy a routing query.
+        items_min: Fewest items of a message.
+        rewriting: Whether all interests are For-Where-Return queries over the items of one section.
     """
 
     brokers: int
@@ -60,7 +58,7 @@ class World:
         self._centres = [((n % side + 0.5) / side, (n // side + 0.5) / side) for n in range(self.areas)]
         self._area_weights = list(accumulate(1 / (rank + 1) ** 0.5 for rank in range(self.areas)))
         self._kind_weights = list(accumulate(1 / (rank + 1) for rank in range(_KINDS)))
-        # Which areas are popular has nothing to do with where they are.
+        # Popularity of areas does not depend on their place.
         self._ranked = self._random.sample(range(self.areas), self.areas)
         self._near = [self._nearest(position) for position in self.locations]
 
@@ -74,7 +72,7 @@ class World:
         return sorted(range(self.areas), key=lambda area: _distance(position, self._centres[area]))[:4]
 
     def links(self, neighbours: int = 2) -> dict[tuple[Address, Address], int]:
-        """Each broker is linked to the nearest of those before it, at a cost by distance: all are connected."""
+        """Returns links from each broker to the nearest ones before it, at a cost by distance. All are connected."""
         results = {}
         for node in range(1, self.brokers):
             near = sorted(range(node), key=lambda other: _distance(self.locations[node], self.locations[other]))
@@ -91,7 +89,7 @@ class World:
         return f"k{kind}"
 
     def interest(self, broker: Address) -> Path:
-        """What a user of a broker asks for."""
+        """Returns the interest of a user of a broker."""
         rng = self._random
         if self.branching and rng.random() < self.branching:
             return self._branching_interest(broker)
@@ -117,7 +115,7 @@ class World:
         return Path.absolute(child("feed"), child("*"), child("item", *tests[: rng.choice((2, 3))]))
 
     def text(self, broker: Address) -> str:
-        """What a user of a broker asks for, as a query."""
+        """Returns the query of a user of a broker."""
         if not self.rewriting:
             return str(self.interest(broker))
         rng = self._random
@@ -131,7 +129,7 @@ class World:
         return f"for $i in /feed/news/item where {where} return {taken}"
 
     def message(self) -> bytes:
-        """What has happened here and there."""
+        """Returns a message."""
         rng = self._random
         section = "news" if self.rewriting else rng.choice(_SECTIONS)
         items = rng.randint(self.items_min, self.items_max)

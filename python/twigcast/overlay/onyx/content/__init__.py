@@ -1,12 +1,12 @@
 """Content of ONYX: routing queries, implication and projection. Pure computation, without time or network.
 
-- ``routing_query``: routing queries; Map, Collect, Aggregate. ``linear``: linear paths in parts, their canonical text;
-  ``decompose``, ``absence``: from any condition to a disjunction of conjunctions of linear paths
-- ``implication``: which disjunct implies which; ``widening``, ``generalise``: sound ways to make a routing query
-  smaller
-- ``routing_table``: the routing table of one broker, maintained by deltas; ``routing_index``: its conjunctions in the
-  compiled engine; ``announcement``, ``implication_index``: what a neighbour has been sent, without what is implied
-- ``projection``, ``projection_text``, ``restructuring``, ``substitution``: transformation on a link, remainders
-  (incremental transformation)
-- ``exclusiveness``: partitioning by exclusiveness patterns (PEP)
+- ``routing_query``: Map, Collect and Aggregate. ``linear``: linear paths and their canonical text; ``decompose``:
+  from any condition to a disjunction of conjunctions of linear paths
+- ``implication``: implication between disjuncts; ``implication_index``: the same among many; ``widening``,
+  ``generalise``: making a routing query smaller without losing messages
+- ``routing_table``: the routing table of one broker, updated by deltas; ``routing_index``: its conjunctions in the
+  compiled engine; ``announcement``: what a neighbour was sent, without what is implied
+- ``projection``, ``projection_text``: the part of a message that a query uses; ``transformation``: its execution;
+  ``substitution``: renaming in expressions
+- ``exclusiveness``: query partitioning by exclusiveness patterns (PEP), for figure 7.7 so far
 """

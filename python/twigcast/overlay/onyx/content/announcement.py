@@ -1,9 +1,9 @@
-"""What a broker has told one neighbour it wants from it, and how that changes when its wishes do.
+"""Announcements: what a broker has sent one neighbour of its interests, and how this changes with them.
 
-Each wish, a disjunct with the roots for whose messages it holds, is *carried* by one disjunct that was announced:
-itself, one that it implies, or a generalisation. Its roots are among those of its carrier. An announced disjunct that
-carries nothing any more is withdrawn. So an announcement is never narrower than the wishes, at no moment; it may be
-wider for a while after removals, until it is tightened.
+Each interest, a disjunct with the roots for whose messages it holds, is *carried* by one announced disjunct: itself,
+one that it implies, or a generalisation. Its roots are among those of its carrier. An announced disjunct that no longer
+carries an interest is withdrawn. So an announcement is never narrower than the interests. After removals it may be
+wider until it is tightened.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import NamedTuple, TypeAlias
 from twigcast.overlay.onyx.content.implication_index import ImplicationIndex, kept_without_implied
 from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, LinearPath, Root
 
-#: The roots for whose messages a wish holds; `EVERYWHERE`: all.
+#: The roots for whose messages an interest holds; `EVERYWHERE`: all.
 Roots: TypeAlias = frozenset[Root] | str
 
-#: Makes wishes fewer: each wish with what is to be announced in its place.
+#: Returns, for each disjunct, the wider one to announce in its place, so that few are left.
 Generalise: TypeAlias = Callable[[Iterable[Disjunct], int], dict[Disjunct, Disjunct]]
 
-#: To how much of what is allowed an announcement that outgrew it is reduced, so that this is not due again at once.
+#: Part of the limit to which an announcement that exceeds it is reduced, so that this is not due again at once.
 _REDUCED_TO = 0.8
-#: Wishes that are carried anew at once where their carrier goes; more wait until the announcement is tightened.
+#: Interests that get another carrier at once when theirs is withdrawn; more wait until the announcement is tightened.
 _CARRIED_ANEW_MAX = 1_000
-#: Wishes that are gone through at once, where no limit asks for less.
+#: Greatest number of interests with which an announcement without a limit is tightened.
 _TIGHTENED_AT_ONCE_MAX = 200_000
 
 
 class AnnouncementDelta(NamedTuple):
-    """What a neighbour is to be told.
+    """The changes of an announcement.
 
     Attributes:
-        interests: Disjuncts that are new, or that hold for other roots now.
-        unwanted: Disjuncts that are withdrawn.
+        interests: Disjuncts that are new or hold for other roots.
+        unwanted: Withdrawn disjuncts.
     """
 
     interests: dict[Disjunct, Roots]
@@ -41,28 +41,28 @@ class AnnouncementDelta(NamedTuple):
 
 
 def covers(wide: Roots, narrow: Roots) -> bool:
-    """Whether all roots of the one are among those of the other."""
+    """Returns whether `wide` holds all roots of `narrow`."""
     if isinstance(wide, str):
         return True
     return not isinstance(narrow, str) and narrow <= wide
 
 
 def joined(one: Roots, other: Roots) -> Roots:
-    """The roots of both."""
+    """Returns the union of two sets of roots."""
     if isinstance(one, str) or isinstance(other, str):
         return EVERYWHERE
     return one | other
 
 
 class InterestCover:
-    """Which wishes stand for which: those that others imply. Remembered, since neighbours are often told the same."""
+    """A cached cover of a set of interests by those that others imply. Neighbours are often sent the same set."""
 
     def __init__(self) -> None:
         self._interests: dict[Disjunct, Roots] = {}
         self._stands_for: dict[Disjunct, Disjunct] = {}
 
     def __call__(self, interests: Mapping[Disjunct, Roots]) -> dict[Disjunct, Disjunct]:
-        """Each wish with the one that stands for it, which it implies and whose roots cover its own."""
+        """Returns, for each interest, one that it implies and whose roots cover its own."""
         if interests != self._interests:
             self._interests = dict(interests)
             self._stands_for = kept_without_implied(
@@ -75,7 +75,7 @@ class Announcement:
     """The announcement to one neighbour.
 
     Attributes:
-        announced: What the neighbour has been told, the changes returned so far included.
+        announced: What the neighbour was sent, with all changes that were returned.
     """
 
     def __init__(
@@ -84,12 +84,12 @@ class Announcement:
         generalise: Generalise | None = None,
         absorb: InterestCover | None = None,
     ) -> None:
-        """An empty announcement.
+        """Begins empty.
 
         Args:
-            boxes_max: Conjunctions and distinct paths that it may hold (content generalisation); `None`: any number.
-            generalise: How to make it smaller.
-            absorb: What several announcements share.
+            boxes_max: Most conjunctions and distinct paths (content generalisation); `None`: any number.
+            generalise: Makes it smaller.
+            absorb: The cover of interests, shared by several announcements.
         """
         self._absorb = absorb or InterestCover()
         self.announced: dict[Disjunct, Roots] = {}
@@ -106,18 +106,18 @@ class Announcement:
 
     @property
     def boxes(self) -> int:
-        """Conjunctions and distinct paths announced."""
+        """The number of conjunctions and distinct paths that are announced."""
         return len(self.announced) + len(self._path_uses)
 
     @property
     def interests(self) -> Mapping[Disjunct, Roots]:
-        """What is wanted, exactly."""
+        """The exact interests."""
         return self._interests
 
     def update(self, interests: Mapping[Disjunct, Roots]) -> AnnouncementDelta:
-        """Change wishes: the roots for each, none where it is no longer a wish."""
+        """Changes interests, given the roots of each; without roots, it is removed. Returns what to send."""
         if not self.announced and len(interests) > _CARRIED_ANEW_MAX:
-            # All at once, in the order that finds most carriers.
+            # Together, in the order that finds most carriers.
             self._interests.update((disjunct, roots) for disjunct, roots in interests.items() if roots)
             self._tighten()
             return self._changes()
@@ -132,24 +132,19 @@ class Announcement:
         if self._boxes_max is not None and self._generalise is not None and self.boxes > self._boxes_max:
             self._widen(self._generalise(self.announced, int(self._boxes_max * _REDUCED_TO)))
         elif self._is_loose and self._is_to_be_tightened():
-            # What was made wide for the sake of the others may be narrow again.
+            # Disjuncts that were generalised may become exact again.
             self._tighten()
         return self._changes()
 
     def _is_to_be_tightened(self) -> bool:
         if self._boxes_max is None:
-            # Something that stood for very many is gone, as that for which a broker asks after its start. Left as it
-            # is, everything would go on to pass; with too many, making it anew would keep the broker from its work.
+            # The carrier of very many interests is gone, such as the request for everything after a start. Unchanged,
+            # the announcement would still let everything pass. With too many interests, tightening takes too long.
             return len(self._interests) <= _TIGHTENED_AT_ONCE_MAX
         return len(self._interests) <= self._interests_when_tight // 2
 
-    def tighten(self) -> AnnouncementDelta:
-        """Announce what would be announced if all wishes came at once."""
-        self._tighten()
-        return self._changes()
-
     def _set_down(self, disjunct: Disjunct, roots: Roots) -> list[Disjunct]:
-        """Take a wish out; the other wishes that need another carrier now."""
+        """Removes an interest. Returns the others that need another carrier."""
         if self._interests.pop(disjunct, None) is None:
             return []
         carrier = self._carrier.pop(disjunct, None)
@@ -175,7 +170,7 @@ class Announcement:
                 self._attach(disjunct, carrier)
                 return
         existing = self.announced.get(disjunct)
-        # Others that it still carries keep the roots that they need.
+        # Interests that it still carries keep the roots that they need.
         self._announce(disjunct, roots if existing is None else joined(existing, roots))
         self._attach(disjunct, disjunct)
 
@@ -212,7 +207,7 @@ class Announcement:
     # Tightening.
 
     def _widen(self, wider: Mapping[Disjunct, Disjunct]) -> None:
-        """Announce the wider ones in the place of what is announced."""
+        """Replaces announced disjuncts by wider ones."""
         self._is_loose = True
         self._interests_when_tight = max(self._interests_when_tight, len(self._interests))
         for narrow, wide in wider.items():

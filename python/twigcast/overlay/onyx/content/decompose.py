@@ -1,13 +1,13 @@
-"""From a query's condition to a disjunction of conjunctions of linear paths that the condition implies.
+"""Decomposition of a condition into a disjunction of conjunctions of linear paths that it implies.
 
-The condition is any XPath 1.0 expression, to be true at the document node. It is read as a formula over linear paths:
-a nested path becomes a linear path of its own that begins with the steps up to where it hangs (Diao 2005, section
-7.3.1), `and`, `or`, `not()` and unions combine them, what speaks of one element alone stays as a condition on its step.
-The rest (positions, comparisons of two paths, most of what stands under `not()`) is replaced by something it implies,
-in the end by *true*. So each answer is necessary for the query, whatever the query is.
+The condition is any XPath 1.0 expression that has to be true at the document node. It is read as a formula over linear
+paths. A nested path becomes a linear path that begins with the steps above it (Diao 2005, section 7.3.1). `and`, `or`,
+`not()` and unions combine paths. A condition on one element alone stays a condition on its step. All else (positions,
+comparisons of two paths, most of what stands under `not()`) is replaced by something that it implies, if need be by
+*true*. So each result is necessary for the query, whatever the query is.
 
-Distributing `and` over `or` can explode. Where the product of two disjunctions would have more than the budget's
-alternatives, the longer one is replaced by what its alternatives have in common, which each of them implies.
+Distributing `and` over `or` may grow exponentially. If the product of two disjunctions has more alternatives than the
+budget allows, the longer one is replaced by what its alternatives have in common, which each of them implies.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from twigcast.overlay.onyx.content.absence import is_boolean, is_nodes, truth_without_nodes
-from twigcast.overlay.onyx.content.linear import FLIPPED, Steps, is_local, is_numeric, own_paths, step_of
+from twigcast._core import truth_without_nodes
+from twigcast.overlay.onyx.content.linear import Steps, is_local, is_numeric, own_paths, step_of
+from twigcast.overlay.onyx.content.substitution import WithPrefixes
+from twigcast.overlay.paths import FLIPPED
 from twigcast.query import (
     ANY,
     NODE,
@@ -42,15 +44,17 @@ from twigcast.query import (
     Union,
     Variable,
 )
+from twigcast.query.functions import FUNCTIONS, result_type
+from twigcast.query.reading import XML_NAMESPACE
 
 
 class Budget(NamedTuple):
-    """How much a routing query may hold.
+    """The bounds of a routing query.
 
     Attributes:
-        alternatives_max: Disjuncts.
-        paths_max: Linear paths of one disjunct.
-        depth_max: How deep steps and conditions may stand inside each other; what is deeper is left out.
+        alternatives_max: Most disjuncts.
+        paths_max: Most linear paths of one disjunct.
+        depth_max: Greatest nesting of steps and conditions; what is deeper is left out.
     """
 
     alternatives_max: int = 64
@@ -59,11 +63,11 @@ class Budget(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """A conjunction, seen from the element in hand.
+    """A conjunction, as seen from the current element.
 
     Attributes:
-        here: Conditions on the element itself.
-        below: Linear paths from the element on.
+        here: Conditions on the element.
+        below: Linear paths from the element.
         anywhere: Linear paths from the document node.
     """
 
@@ -72,7 +76,7 @@ class Alternative(NamedTuple):
     anywhere: frozenset[Steps] = frozenset()
 
     def contains(self, other: Alternative) -> bool:
-        """Whether it asks for all that `other` asks for."""
+        """Returns whether it requires all that `other` requires."""
         return self.here >= other.here and self.below >= other.below and self.anywhere >= other.anywhere
 
 
@@ -84,33 +88,14 @@ FALSE: Alternatives = ()
 
 _ITSELF = Step(Axis.SELF, NODE)
 _FORWARD = (Axis.CHILD, Axis.DESCENDANT, Axis.DESCENDANT_CHILD)
-#: Functions of which, as long as only strings and numbers are made of one path, it is its first node that counts.
-_OF_FIRST_NODE = frozenset(
-    {
-        "string",
-        "concat",
-        "starts-with",
-        "contains",
-        "substring-before",
-        "substring-after",
-        "substring",
-        "string-length",
-        "normalize-space",
-        "translate",
-        "number",
-        "floor",
-        "ceiling",
-        "round",
-    }
-)
 
 
 class Decomposed(NamedTuple):
-    """What became of a condition.
+    """The decomposition of a condition.
 
     Attributes:
-        disjuncts: Each a conjunction of absolute linear paths.
-        is_generalised: The budget did not suffice: something wider stands in place of a part.
+        disjuncts: Conjunctions of absolute linear paths.
+        is_generalised: Whether the budget did not suffice, so that a part is replaced by something wider.
     """
 
     disjuncts: frozenset[frozenset[Steps]]
@@ -118,15 +103,15 @@ class Decomposed(NamedTuple):
 
 
 def decompose(condition: Expr, budget: Budget) -> Decomposed:
-    """The disjunction of conjunctions of absolute linear paths that a condition at the document node implies."""
-    work = _Decomposition(budget)
+    """Returns the conjunctions of absolute linear paths one of which follows from a condition at the document node."""
+    work = _Decomposer(budget)
     results = [each.below | each.anywhere for each in work.condition(condition, at_root=True)]
     is_generalised = work.is_generalised or any(len(paths) > budget.paths_max for paths in results)
     return Decomposed(frozenset(_largest(paths, budget.paths_max) for paths in results), is_generalised)
 
 
 def _largest(paths: frozenset[Steps], count: int) -> frozenset[Steps]:
-    """The paths that say most; a conjunction may lose any without becoming narrower."""
+    """Returns the most selective paths. Without some of its paths, a conjunction is wider."""
     if len(paths) <= count:
         return paths
     return frozenset(
@@ -134,14 +119,14 @@ def _largest(paths: frozenset[Steps], count: int) -> frozenset[Steps]:
     )
 
 
-class _Decomposition:
-    """Decomposes one condition."""
+class _Decomposer:
+    """The decomposition of one condition."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._depth = 0
         self.is_generalised = False
-        """Something did not fit into the budget."""
+        """Whether something did not fit into the budget."""
 
     # Formulas.
 
@@ -176,7 +161,7 @@ class _Decomposition:
     # Expressions as conditions at an element, or at the document node.
 
     def condition(self, expression: Expr, *, at_root: bool = False, negated: bool = False) -> Alternatives:
-        """What the truth of an expression (or its falsehood) implies."""
+        """Returns what an expression implies if it is true or, `negated`, if it is false."""
         if self._depth >= self._budget.depth_max:
             return self._too_deep()
         self._depth += 1
@@ -202,7 +187,7 @@ class _Decomposition:
         return TRUE if negated else self._true_elsewhere(expression, at_root=at_root)
 
     def _true_elsewhere(self, expression: Expr, *, at_root: bool) -> Alternatives:
-        """An expression that looks at more than the element in hand is true."""
+        """Returns what follows if an expression about more than the current element is true."""
         if isinstance(expression, Path):
             return self._path(expression, at_root=at_root)
         if isinstance(expression, Compare):
@@ -220,12 +205,12 @@ class _Decomposition:
 
     def _comparison(self, comparison: Compare, *, at_root: bool) -> Alternatives:
         left, operator, right = comparison.left, comparison.operator, comparison.right
-        if not is_nodes(left):
+        if result_type(left) != "node-set":
             left, operator, right = right, FLIPPED[operator], left
-        if not is_nodes(left) or is_boolean(right):
+        if result_type(left) != "node-set" or result_type(right) == "boolean":
             return self._needed(comparison, at_root=at_root)
-        if is_nodes(right):
-            # Each side has a node.
+        if result_type(right) == "node-set":
+            # Each side selects a node.
             return self._both(self.condition(left, at_root=at_root), self.condition(right, at_root=at_root))
         if any(True for _ in own_paths(right)) or not is_local(right):
             return self.condition(left, at_root=at_root)
@@ -234,7 +219,7 @@ class _Decomposition:
         return self._either(self._filtered(member, test, at_root=at_root) for member in members)
 
     def _filtered(self, nodes: Expr, test: Expr, *, at_root: bool) -> Alternatives:
-        """There is a node among `nodes` that satisfies `test`."""
+        """Returns what follows if some of `nodes` satisfies `test`."""
         if not isinstance(nodes, Path) or not nodes.steps:
             return self.condition(nodes, at_root=at_root)
         *above, last = nodes.steps
@@ -242,8 +227,8 @@ class _Decomposition:
         return self.condition(Path(nodes.start, (*above, tested)), at_root=at_root)
 
     def _needed(self, expression: Expr, *, at_root: bool) -> Alternatives:
-        """An expression that is false where none of its paths leads anywhere: one of them does."""
-        if truth_without_nodes(expression) is not False:
+        """Returns what follows if an expression is true: where it is false without nodes, a path selects a node."""
+        if not _needs_nodes(expression):
             return TRUE
         paths = list(own_paths(expression))
         if len(paths) == 1 and paths[0].steps and _of_first_node(expression):
@@ -268,7 +253,7 @@ class _Decomposition:
     def _from(
         self, primary: Expr, predicates: tuple[Expr, ...], steps: tuple[Step, ...], *, at_root: bool
     ) -> Alternatives:
-        """`(primary)[predicates]/steps`."""
+        """Returns what follows if `(primary)[predicates]/steps` selects a node."""
         if isinstance(primary, Union):
             return self._either(self._from(member, predicates, steps, at_root=at_root) for member in primary.operands)
         if not isinstance(primary, Path):
@@ -280,7 +265,7 @@ class _Decomposition:
         return self._path(Path(primary.start, steps), at_root=at_root)
 
     def _steps(self, steps: tuple[Step, ...], *, at_root: bool = False, descendant: bool = False) -> Alternatives:
-        """The steps lead somewhere from the element in hand (`descendant`: or from something below it)."""
+        """Returns what follows if steps select a node from the current element (`descendant`: or from one below it)."""
         if not steps:
             return TRUE
         if self._depth >= self._budget.depth_max:
@@ -308,7 +293,7 @@ class _Decomposition:
             case (Axis.SELF | Axis.DESCENDANT_OR_SELF | Axis.NAMESPACE, _):
                 return TRUE
             case (_, NameTest() as test):
-                # Backwards or sidewards: an element of that name is somewhere.
+                # On an axis to other branches: there is an element of that name somewhere.
                 return _anywhere(self._element(step, test, rest, descendant=True))
             case (_, KindTest("node")):
                 return _anywhere(self._steps(rest, at_root=True, descendant=True))
@@ -324,7 +309,7 @@ class _Decomposition:
         return TRUE
 
     def _predicates(self, step: Step, *, at_root: bool = False) -> Alternatives:
-        # Of the document node by itself there is nothing to say.
+        # The document node has no properties of its own.
         tests = (test for test in step.predicates if not is_numeric(test) and not (at_root and is_local(test)))
         return self._all(self.condition(test, at_root=at_root) for test in tests)
 
@@ -333,7 +318,7 @@ class _Decomposition:
         return _without_contained(_below(descendant, test, result) for result in after)
 
     def _named_self(self, step: Step, rest: tuple[Step, ...], *, at_root: bool, descendant: bool) -> Alternatives:
-        """`self::name` or `descendant-or-self::name`."""
+        """Returns what `self::name` or `descendant-or-self::name` implies."""
         assert isinstance(step.test, NameTest)
         descendant = descendant or step.axis is Axis.DESCENDANT_OR_SELF
         results: list[Alternatives] = []
@@ -345,7 +330,7 @@ class _Decomposition:
         return self._either(results)
 
     def _value(self, step: Step, *, at_root: bool, descendant: bool) -> Alternatives:
-        """An attribute or a text: of the element in hand, or of one below it."""
+        """Returns what an attribute or a text implies, of the current element or of one below it."""
         axis = Axis.CHILD if step.test == TEXT else Axis.ATTRIBUTE
         own = tuple(
             test for test in step.predicates if is_local(Path(ContextNode(), (Step(axis, step.test, (test,)),)))
@@ -364,24 +349,24 @@ def _name(test: NameTest) -> Expr:
 
 
 def _leads_on(steps: tuple[Step, ...]) -> bool:
-    """Whether steps lead on from elements only, and not from text and the like."""
+    """Returns whether steps select nodes only below elements, and not below text and other nodes."""
     return bool(steps) and steps[0].axis in (*_FORWARD, Axis.ATTRIBUTE)
 
 
 def _below(descendant: bool, test: NameTest, result: Alternative) -> Alternative:
-    """What holds at an element, seen from the one above it."""
+    """Returns what holds at an element, as seen from its parent."""
     step = step_of(descendant, test, result.here)
     paths = frozenset((step, *path) for path in result.below) or frozenset({(step,)})
     return Alternative(below=paths, anywhere=result.anywhere)
 
 
 def _anywhere(results: Alternatives) -> Alternatives:
-    """What holds at the document node, seen from wherever."""
+    """Returns what holds at the document node, as seen from any element."""
     return tuple(Alternative(anywhere=alternative.below | alternative.anywhere) for alternative in results)
 
 
 def _without_contained(alternatives: Iterable[Alternative]) -> Alternatives:
-    """Without repetition, and without those that ask for more than another."""
+    """Returns alternatives without repetitions, and without those that contain another."""
     kept: list[Alternative] = []
     for alternative in dict.fromkeys(alternatives):
         if not any(alternative.contains(other) for other in kept):
@@ -391,34 +376,43 @@ def _without_contained(alternatives: Iterable[Alternative]) -> Alternatives:
 
 
 def _in_common(alternatives: Alternatives) -> Alternatives:
-    """What all alternatives imply, as one."""
+    """Returns what all alternatives have in common, as the only one."""
     first, *others = alternatives
     for other in others:
         first = Alternative(first.here & other.here, first.below & other.below, first.anywhere & other.anywhere)
     return (first,)
 
 
+def _needs_nodes(expression: Expr) -> bool:
+    """Whether an expression is certainly false where none of its paths leads anywhere."""
+    prefixes: dict[str, str] = {XML_NAMESPACE: "xml"}
+    renamed = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"n{len(prefixes)}")).expression(expression)
+    text = str(renamed)
+    return truth_without_nodes(text, {prefix: uri for uri, prefix in prefixes.items()}) is False
+
+
 # One path inside functions.
 
 
 def _of_first_node(expression: Expr) -> bool:
-    """Whether the expression's only path counts by its first node, or by some node."""
+    """Returns whether only the first node, or some node, of the single path of an expression matters."""
     match expression:
         case Path() | Literal() | Number():
             return True
         case Compare(_, left, right):
-            return not is_boolean(left) and not is_boolean(right) and _of_first_node(left) and _of_first_node(right)
+            are_boolean = "boolean" in (result_type(left), result_type(right))
+            return not are_boolean and _of_first_node(left) and _of_first_node(right)
         case Arithmetic(_, left, right):
             return _of_first_node(left) and _of_first_node(right)
         case Negate(operand):
             return _of_first_node(operand)
         case FunctionCall(function, arguments):
-            return function in _OF_FIRST_NODE and bool(arguments) and all(map(_of_first_node, arguments))
+            return FUNCTIONS[function].uses_first_node and bool(arguments) and all(map(_of_first_node, arguments))
     return False
 
 
 def _replaced(expression: Expr) -> Expr:
-    """The expression with `.` in place of its path."""
+    """Returns an expression with `.` in place of its path."""
     match expression:
         case Path():
             return Path(ContextNode(), (_ITSELF,))

@@ -1,18 +1,21 @@
 """Query partitioning by exclusiveness patterns, PEP (Diao 2005, section 7.5).
 
-A message should match as few partitions as possible. Queries that demand different values of one thing exclude each
-other: `/a/b[@id = 1]` and `/a/b[@id = 2]`, as far as a message has few such elements. An *exclusiveness pattern* is a
-path with the attribute or text that is compared by `=`, the constant left open.
+A message should match as few partitions as possible. Queries that require different values of the same attribute or
+text exclude each other, such as `/a/b[@id = 1]` and `/a/b[@id = 2]`, if a message has few such elements. An
+*exclusiveness pattern* is a path with the attribute or text that is compared by `=`, without the constant.
 
-1. *Pattern selection*: patterns are chosen greedily, each time the one that is involved in most queries not covered
-   yet, until every query that involves any pattern involves a chosen one; then chosen ones give way to others that
-   occur at most once a message, as far as coverage is not lost.
-2. *Partition creation*: the constants of each chosen pattern, in order, are split into K buckets; a query goes to the
-   bucket of its constant, of one of its chosen patterns at random. Partition *i* is what is in bucket *i* of any
-   pattern.
+1. *Pattern selection*: patterns are chosen greedily, each time the one that occurs in most queries not yet covered,
+   until every query with a pattern has a chosen one. Then chosen patterns are replaced by others that occur at most
+   once in a message, if coverage is not lost.
+2. *Partition creation*: the sorted constants of each chosen pattern are split into K buckets. A query goes to the
+bucket
+   of its constant, of a random one of its chosen patterns. Partition *i* is bucket *i* of all patterns.
 
-If every one of M patterns occurs at most once, a message matches at most M of the K partitions. Queries without an
-equality go to one more partition, *don't care*, which counts as always matched.
+If each of M patterns occurs at most once, a message matches at most M of the K partitions. Queries without an equality
+go to one more partition, *don't care*, which counts as always matched.
+
+Partitioning is used by the experiment of figure 7.7 (`twigcast.lab.experiments.diao2005.figure_7_07`). The choice of a
+broker for profiles (`twigcast.overlay.onyx.registry.catalogue`) and Spark jobs may use it later.
 """
 
 from __future__ import annotations
@@ -27,33 +30,30 @@ from typing import NamedTuple, TypeAlias
 from xml.etree import ElementTree as ET
 
 from twigcast.overlay.core import Address
+from twigcast.overlay.documents import number_of
 from twigcast.overlay.errors import ImpossibleSetting
-from twigcast.overlay.onyx.content.implication import number_of
 from twigcast.overlay.onyx.content.linear import path_of, steps_of
 from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery
 from twigcast.query import Compare, Literal, Number, Operator, Path
 from twigcast.subscriptions import SubscriptionSet
 
-#: What a pattern is compared with: texts as texts, numbers as numbers.
+#: A constant with which a pattern is compared.
 Constant: TypeAlias = str | float
 
 
 class ExclusivenessPattern(NamedTuple):
-    """A path without conditions, and what is compared at its last element, such as `@id` or `.`."""
+    """A path without conditions, and the subject of a comparison at its last element, such as `@id` or `.`."""
 
     path: LinearPath
     subject: str
 
 
-#: What one query compares by `=`.
+#: The patterns of one query with their constants.
 Selections: TypeAlias = frozenset[tuple[ExclusivenessPattern, Constant]]
 
 
 def selections_of(query: RoutingQuery) -> Selections:
-    """The patterns that a query involves, with its constants: those without which no message matches it.
-
-    Of a query with several alternatives: those that all alternatives have.
-    """
+    """Returns the patterns and constants without which no message matches a query: those of all its alternatives."""
     results = [_of_conjunction(disjunct.paths) for disjunct in query]
     return frozenset.intersection(*results) if results else frozenset()
 
@@ -84,7 +84,7 @@ def _equality(condition: object) -> list[tuple[Path, Constant]]:
 
 
 def coverage(queries: Iterable[Selections]) -> dict[ExclusivenessPattern, list[int]]:
-    """By pattern: the queries, by number, that involve it."""
+    """Returns, by pattern, the numbers of the queries that have it."""
     results: dict[ExclusivenessPattern, list[int]] = {}
     for number, selections in enumerate(queries):
         for pattern in {pattern for pattern, _ in selections}:
@@ -95,11 +95,11 @@ def coverage(queries: Iterable[Selections]) -> dict[ExclusivenessPattern, list[i
 def select_patterns(
     queries: Sequence[Selections], occurs_once: Callable[[ExclusivenessPattern], bool]
 ) -> list[ExclusivenessPattern]:
-    """Choose patterns that together cover all queries that involve any.
+    """Returns patterns that together cover all queries with any pattern.
 
     Args:
-        queries: What each query compares.
-        occurs_once: Whether a pattern occurs at most once in any message, by the schema or by experience.
+        queries: The selections of each query.
+        occurs_once: Returns whether a pattern occurs at most once in any message, by the schema or by experience.
     """
     involved = coverage(queries)
     chosen = _greedy_cover(involved, len(queries))
@@ -108,7 +108,7 @@ def select_patterns(
 
 def _greedy_cover(involved: Mapping[ExclusivenessPattern, Sequence[int]], count: int) -> list[ExclusivenessPattern]:
     covered = bytearray(count)
-    # Coverage only shrinks: what is on top with its true value is the largest.
+    # Coverage only shrinks, so an entry on top with its current value is the largest.
     heap = [(-len(numbers), pattern) for pattern, numbers in involved.items()]
     heapq.heapify(heap)
     chosen: list[ExclusivenessPattern] = []
@@ -132,7 +132,7 @@ def _swapped(
     occurs_once: Callable[[ExclusivenessPattern], bool],
     count: int,
 ) -> list[ExclusivenessPattern]:
-    """Put patterns that occur once in the place of chosen ones that occur more often, where nothing is uncovered."""
+    """Replaces chosen patterns that may occur more than once by others that do not, if coverage is not lost."""
     covers = [0] * count
     for pattern in chosen:
         for number in involved[pattern]:
@@ -160,7 +160,7 @@ def _swapped(
 
 
 class _Buckets:
-    """The constants of one pattern, split into ranges that hold about as many queries each."""
+    """The constants of one pattern, split into ranges with about the same number of queries."""
 
     def __init__(self, constants: Counter[Constant], count: int) -> None:
         self._count = count
@@ -174,7 +174,7 @@ class _Buckets:
         self._bucket = [min(count - 1, start * count // max(1, total)) for start in starts[:-1]]
 
     def bucket(self, constant: Constant) -> int:
-        """The bucket of any constant: that of the largest known one that is not larger."""
+        """Returns the bucket of any constant, that of the largest one of the pattern that is not larger."""
         if isinstance(constant, str):
             position = bisect_right(self._texts, constant) - 1
         else:
@@ -182,27 +182,27 @@ class _Buckets:
         return self._bucket[max(0, position)] if self._bucket else 0
 
     def holding(self, text: str) -> set[int]:
-        """The buckets with queries that a value of a message satisfies."""
+        """Returns the buckets with queries that a value of a message satisfies."""
         number = number_of(text)
         return {self.bucket(value) for value in (text, number) if value in self._constants}
 
 
 class Partitioning:
-    """Queries in partitions 0 to K - 1, and K: don't care.
+    """A partitioning of queries into partitions 0 to K - 1, and K for don't care.
 
     Attributes:
         patterns: The chosen patterns.
         count: K.
-        partition_of: By query, its partition.
+        partition_of: The partition of each query.
     """
 
     def __init__(
         self, queries: Sequence[Selections], patterns: Sequence[ExclusivenessPattern], count: int, seed: int = 1
     ) -> None:
-        """Put the queries into partitions.
+        """Assigns the queries to partitions.
 
         Raises:
-            ImpossibleSetting: No partitions.
+            ImpossibleSetting: `count` is below 1.
         """
         if count < 1:
             raise ImpossibleSetting("partitions", count, "at least 1")
@@ -219,11 +219,11 @@ class Partitioning:
 
     @property
     def dont_care(self) -> int:
-        """The partition of the queries that involve no chosen pattern."""
+        """The partition of the queries without a chosen pattern."""
         return self.count
 
     def assign(self, selections: Selections) -> int:
-        """The partition for a query."""
+        """Returns the partition for a query."""
         usable = sorted((pattern, str(value), value) for pattern, value in selections if pattern in self._buckets)
         if not usable:
             return self.dont_care
@@ -231,7 +231,7 @@ class Partitioning:
         return self._buckets[pattern].bucket(constant)
 
     def matched(self, values: Mapping[ExclusivenessPattern, Collection[str]]) -> set[int]:
-        """The partitions that a message with these values may match; don't care always, if it holds anything."""
+        """Returns the partitions that a message with these values may match, with don't care unless it is empty."""
         result = {self.dont_care} if self.dont_care in self.partition_of else set()
         for pattern, buckets in self._buckets.items():
             for value in values.get(pattern, ()):
@@ -240,10 +240,10 @@ class Partitioning:
 
 
 class PatternReader:
-    """Reads the values of patterns out of messages, with the compiled engine."""
+    """A reader of the values of patterns in messages, on the compiled engine."""
 
     def __init__(self, patterns: Iterable[ExclusivenessPattern]) -> None:
-        """Compile the patterns."""
+        """Compiles the patterns."""
         self._patterns = tuple(patterns)
         self._queries = SubscriptionSet()
         for number, pattern in enumerate(self._patterns):
@@ -252,7 +252,7 @@ class PatternReader:
             self._queries.add(str(number), query, namespaces=dict(pattern.path.namespaces))
 
     def values(self, message: bytes) -> dict[ExclusivenessPattern, list[str]]:
-        """The values of each pattern that occurs, in document order.
+        """Returns the values of each pattern that occurs, in document order.
 
         Raises:
             RejectedMessage: The message is malformed or over a limit.
@@ -265,32 +265,32 @@ class PatternReader:
         return results
 
     def occur_once(self, sample: Iterable[bytes]) -> frozenset[ExclusivenessPattern]:
-        """The patterns that occur at most once in each message of a sample."""
+        """Returns the patterns that occur at most once in each message of a sample."""
         often = {pattern for message in sample for pattern, values in self.values(message).items() if len(values) > 1}
         return frozenset(self._patterns) - often
 
 
 def bound(patterns: int, occurrences: int, partitions: int) -> float:
-    """The largest share of partitions that a message can match, without don't care."""
+    """Returns the largest share of partitions that a message can match, without don't care."""
     return min(1.0, patterns * occurrences / partitions)
 
 
 def expected(patterns: int, occurrences: int, partitions: int) -> float:
-    """The share of partitions that a message matches, where values are spread evenly and independent."""
+    """Returns the share of partitions that a message matches if values are uniform and independent."""
     return 1 - (1 - 1 / partitions) ** (patterns * occurrences)
 
 
-# What to compare with, and where partitions go.
+# Baselines, and the assignment of partitions to brokers.
 
 
 def at_random(queries: int, count: int, seed: int = 1) -> list[int]:
-    """Each query in a partition drawn at random."""
+    """Returns a random partition for each query."""
     random = Random(f"random partitions {seed}")  # noqa: S311 - reproducible, not secret
     return [random.randrange(count) for _ in range(queries)]
 
 
 def clustered(structures: Sequence[str], count: int) -> list[int]:
-    """Queries of like structure together: in the order of their structures, cut into partitions of one size."""
+    """Returns partitions of equal size of the queries in the order of their structures."""
     order = sorted(range(len(structures)), key=lambda number: structures[number])
     partition = [0] * len(structures)
     for position, number in enumerate(order):
@@ -299,13 +299,13 @@ def clustered(structures: Sequence[str], count: int) -> list[int]:
 
 
 def assign(nearest: Sequence[Counter[Address]], capacity: int) -> list[Address]:
-    """A broker for each partition: most queries stay at their nearest broker, no broker gets too many.
+    """Returns a broker for each partition, so that most queries are at their nearest broker.
 
-    Greedy, the pair of partition and broker with most queries first.
+    The choice is greedy: the pair of partition and broker with most queries comes first.
 
     Args:
-        nearest: By partition, how many of its queries have which broker as their nearest.
-        capacity: Queries that one broker may get. A partition that fits nowhere goes to the broker with most room.
+        nearest: For each partition, the number of its queries by their nearest broker.
+        capacity: Most queries of one broker. A partition that fits nowhere goes to the broker with most capacity left.
 
     Raises:
         ImpossibleSetting: There is no broker.
@@ -329,5 +329,5 @@ def assign(nearest: Sequence[Counter[Address]], capacity: int) -> list[Address]:
 
 
 def moved(nearest: Sequence[Counter[Address]], placed: Sequence[Address]) -> int:
-    """How many queries are not at their nearest broker."""
+    """Returns how many queries are not at their nearest broker."""
     return sum(sum(counted.values()) - counted[broker] for counted, broker in zip(nearest, placed, strict=True))

@@ -1,15 +1,15 @@
 """Content generalisation (Diao 2005, section 7.3.2): smaller routing queries that let more messages pass.
 
-Every generalisation *G* satisfies *r* implies *G(r)*, so nothing is lost by it. On top of the ways to widen one
-conjunction (:mod:`twigcast.overlay.onyx.content.widening`, rules 1 to 6) there are here: 7. what all disjuncts have in
-common (:func:`common_conjuncts`); 8. absorption, which loses nothing (:func:`absorb`); 9. a budget of *boxes*,
-conjunctions and distinct paths, met greedily (:func:`generalise`).
+For every generalisation *G*, *r* implies *G(r)*, so no message is lost. Rules 1 to 6 widen one conjunction
+(:mod:`twigcast.overlay.onyx.content.widening`). To these come: 7. what all disjuncts have in common, which follows from
+dropping paths; 8. absorption, which loses nothing (:func:`absorb`); 9. a budget of *boxes*, that is conjunctions and
+distinct paths, which is met greedily (:func:`generalise`).
 
-The greedy choice looks at groups: all disjuncts from which one rule makes the same wider disjunct, or that differ in
-constants alone. Putting the wider one in the place of the group saves boxes and costs filtering power: messages that
-satisfied nothing satisfy it. The group that costs least goes first; between equal costs, the one whose wider disjunct
-is least wider than the group. The shares are measured on a sample of messages where there is one, else guessed from
-what the paths say.
+The greedy choice is among groups: all disjuncts that one rule turns into the same wider disjunct, or that differ only
+in constants. Replacing a group by the wider disjunct saves boxes and costs filtering power, since messages satisfy it
+that satisfied nothing before. The cheapest group comes first; of equal costs, the one whose wider disjunct is least
+wider than the group. Shares of messages are measured on a sample if there is one, and otherwise estimated from the
+paths.
 """
 
 from __future__ import annotations
@@ -28,43 +28,34 @@ from twigcast.overlay.onyx.content.widening import allowed_by, covering, wider, 
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath, RoutingQuery
 from twigcast.query import ANY, Compare, Operator
 
-#: Part of what is too much that is saved before the next choice among new groups.
+#: Part of the excess that is saved before the next choice among new groups.
 _SAVED_AT_ONCE = 0.5
-#: Excess, in boxes a disjunct, that is saved without a further choice.
+#: Excess, in boxes per disjunct, that is saved without a further choice.
 _LITTLE = 0.2
-#: Rounds of choice before everything of a scope becomes one.
+#: Rounds of choice before each scope becomes one disjunct that is always true.
 _ROUNDS_MAX = 30
-#: With more disjuncts than so many times what is allowed, crude ways come first: choosing would take too long.
-_CROWDED = 20
+#: With more disjuncts than this multiple of the budget, crude steps come first, since choosing would take too long.
+_CRUDE_FROM = 20
 _Standing: TypeAlias = dict[Disjunct, Disjunct]
 _Crude: TypeAlias = Callable[[Iterable[Disjunct]], dict[Disjunct, Disjunct]]
 
 
-def common_conjuncts(query: RoutingQuery) -> RoutingQuery:
-    """Rule 7: one disjunct a scope, of the paths that all disjuncts have in common; always true if there are none."""
-    common: dict[str, frozenset[LinearPath]] = {}
-    for disjunct in query:
-        existing = common.get(disjunct.scope)
-        common[disjunct.scope] = disjunct.paths if existing is None else existing & disjunct.paths
-    return frozenset(Disjunct(scope, paths) for scope, paths in common.items())
-
-
 def absorb(query: Iterable[Disjunct]) -> RoutingQuery:
-    """Rule 8: without the disjuncts that imply another."""
+    """Returns a routing query without the disjuncts that imply another (rule 8)."""
     return frozenset(kept_without_implied(query).values())
 
 
 def boxes(disjuncts: Iterable[Disjunct]) -> int:
-    """Conjunctions and distinct paths, which is what a routing query takes in a table."""
+    """Returns the number of conjunctions and distinct paths, the size of a routing query in a table."""
     distinct = set(disjuncts)
     return len(distinct) + len({path for disjunct in distinct for path in disjunct.paths})
 
 
 class Selectivity:
-    """What share of messages satisfies a disjunct: measured on a sample, guessed where the sample cannot tell."""
+    """The share of messages that satisfies each disjunct, measured on a sample or estimated."""
 
     def __init__(self, sample: Sequence[bytes] = ()) -> None:
-        """Measure on a sample of messages, or guess if there are none.
+        """Takes the sample. If it is empty, shares are estimated.
 
         Raises:
             RejectedMessage: A message is malformed.
@@ -73,7 +64,7 @@ class Selectivity:
         self._bits: dict[frozenset[LinearPath], int] = {}
 
     def measure(self, disjuncts: Iterable[Disjunct]) -> None:
-        """Measure many disjuncts at once."""
+        """Measures many disjuncts at once."""
         new = {disjunct.paths for disjunct in disjuncts} - self._bits.keys()
         if not self._sample or not new:
             return
@@ -84,46 +75,46 @@ class Selectivity:
             try:
                 numbers[table.add([(path.text, dict(path.namespaces)) for path in paths], [])] = paths
             except QueryError:
-                # What the engine refuses holds always (see `routing_index`).
+                # A refused path always holds (see `routing_index`).
                 self._bits[paths] = (1 << len(self._sample)) - 1
         for index, message in enumerate(self._sample):
             for number in table.holding(message):
                 self._bits[numbers[number]] |= 1 << index
 
     def bits(self, disjuncts: Iterable[Disjunct]) -> int:
-        """The messages of the sample, as bits, that satisfy at least one of these, all of which were measured."""
+        """Returns the messages of the sample, as bits, that satisfy at least one of some measured disjuncts."""
         return reduce(lambda bits, disjunct: bits | self._bits.get(disjunct.paths, 0), disjuncts, 0)
 
     def share(self, disjuncts: Iterable[Disjunct]) -> float:
-        """The share of messages that satisfy at least one of these."""
+        """Returns the share of messages that satisfy at least one disjunct."""
         existing = list(disjuncts)
         if not self._sample:
-            return 1 - reduce(lambda missed, disjunct: missed * (1 - guess(disjunct)), existing, 1.0)
+            return 1 - reduce(lambda missed, disjunct: missed * (1 - estimate(disjunct)), existing, 1.0)
         return self.bits(existing).bit_count() / len(self._sample)
 
     def loss(self, wide: Disjunct, members: Sequence[Disjunct], passing: int) -> tuple[float, float, float]:
-        """What it costs to put `wide` in the place of the members.
-
-        Returns:
-            Messages of the sample that satisfied nothing so far; those that satisfied none of the members; and a guess
-            of how much wider it is than the widest member.
+        """Returns the cost of replacing a group by a wider disjunct.
 
         Args:
-            wide: What the members imply.
+            wide: The wider disjunct, which all members imply.
             members: The group.
-            passing: The messages of the sample that satisfy anything at all, as bits.
+            passing: The messages of the sample, as bits, that satisfy any disjunct.
+
+        Returns:
+            The number of sample messages that satisfied nothing before; of those that satisfied no member; and an
+            estimate of how much wider it is than the widest member.
         """
         more = self.bits([wide])
-        guessed = guess(wide) - max(map(guess, members))
-        return (more & ~passing).bit_count(), (more & ~self.bits(members)).bit_count(), guessed
+        estimated = estimate(wide) - max(map(estimate, members))
+        return (more & ~passing).bit_count(), (more & ~self.bits(members)).bit_count(), estimated
 
 
-def guess(disjunct: Disjunct) -> float:
-    """The share of messages that satisfy a disjunct, guessed from what it says."""
-    return reduce(lambda share, path: share * _guess_path(steps_of(path)), disjunct.paths, 1.0)
+def estimate(disjunct: Disjunct) -> float:
+    """Returns an estimate of the share of messages that satisfy a disjunct. Only the order of estimates matters."""
+    return reduce(lambda share, path: share * _estimate_path(steps_of(path)), disjunct.paths, 1.0)
 
 
-def _guess_path(steps: Steps) -> float:
+def _estimate_path(steps: Steps) -> float:
     share = 1.0
     for step in steps:
         share *= 0.95 if step.test == ANY else 0.7 if step.descendant else 0.65
@@ -137,7 +128,7 @@ def _guess_path(steps: Steps) -> float:
 
 
 class _Choice(NamedTuple):
-    """A group and what may stand in its place; sorts by cost."""
+    """A group and the disjunct that may replace it; sorts by cost."""
 
     cost: tuple[float, float, float]
     saved: int
@@ -149,22 +140,21 @@ class _Choice(NamedTuple):
 def generalise(
     disjuncts: Iterable[Disjunct], boxes_max: int, selectivity: Selectivity | None = None
 ) -> dict[Disjunct, Disjunct]:
-    """Rule 9: at most so many boxes, or one always true disjunct a scope if even these are more.
+    """Returns, for each disjunct, the one that replaces it, so that few boxes are left (rule 9).
+
+    If the budget cannot be met, each scope becomes one disjunct that is always true.
 
     Args:
-        disjuncts: What to make smaller.
-        boxes_max: Conjunctions and distinct paths that may be left.
-        selectivity: How widths are measured; by default they are guessed.
-
-    Returns:
-        Each disjunct with the one that is to stand in its place, which it implies.
+        disjuncts: The routing query.
+        boxes_max: Most conjunctions and distinct paths that may be left.
+        selectivity: Measures widths; by default they are estimated.
     """
     selectivity = selectivity or Selectivity()
     originals = list(disjuncts)
     stands_for = kept_without_implied(originals)
     current = set(stands_for.values())
     for crude in _CRUDE:
-        if len(current) <= _CROWDED * boxes_max:
+        if len(current) <= _CRUDE_FROM * boxes_max:
             break
         current = _replace(stands_for, current, crude(current))
     existing: dict[Disjunct, list[Disjunct]] = {}
@@ -182,7 +172,7 @@ def generalise(
 
 
 def _replace(stands_for: _Standing, current: set[Disjunct], chosen: Mapping[Disjunct, Disjunct]) -> set[Disjunct]:
-    """Put the wider ones in their places, then drop what implies another."""
+    """Applies replacements, then drops disjuncts that imply another. Returns what is left."""
     left = {chosen.get(disjunct, disjunct) for disjunct in current}
     absorbed = kept_without_implied(left)
     for disjunct, standing in stands_for.items():
@@ -193,13 +183,13 @@ def _replace(stands_for: _Standing, current: set[Disjunct], chosen: Mapping[Disj
 def _choose(
     current: set[Disjunct], excess: int, selectivity: Selectivity, existing: dict[Disjunct, list[Disjunct]]
 ) -> dict[Disjunct, Disjunct]:
-    """Groups to put together now, the cheapest first.
+    """Returns replacements of the cheapest groups.
 
     Args:
         current: All disjuncts.
-        excess: Boxes to save; a part of it is saved now.
-        selectivity: How widths are measured.
-        existing: What disjuncts were widened to before; is added to.
+        excess: Boxes to save, of which a part is saved now.
+        selectivity: Measures widths.
+        existing: By disjunct, the wider ones; a cache that is extended.
     """
     uses = Counter(path for disjunct in current for path in disjunct.paths)
     saving: list[tuple[Disjunct, list[Disjunct], int]] = []
@@ -233,7 +223,7 @@ def _order(disjunct: Disjunct) -> tuple[str, list[LinearPath]]:
 
 
 def _gain(wide: Disjunct, members: Sequence[Disjunct], uses: Counter[LinearPath]) -> int:
-    """Boxes saved by putting `wide` in the place of the members."""
+    """Returns the number of boxes saved by replacing the members by `wide`."""
     own = Counter(path for member in members for path in member.paths)
     gone = sum(uses[path] == count for path, count in own.items())
     new = sum(path not in uses or uses[path] == own[path] for path in wide.paths)
@@ -241,7 +231,7 @@ def _gain(wide: Disjunct, members: Sequence[Disjunct], uses: Counter[LinearPath]
 
 
 def _groups(current: Iterable[Disjunct], existing: dict[Disjunct, list[Disjunct]]) -> dict[Disjunct, list[Disjunct]]:
-    """Wider disjuncts and those from which one rule makes them."""
+    """Returns wider disjuncts with those from which one rule makes them."""
     groups: dict[Disjunct, list[Disjunct]] = {}
     for disjunct in current:
         if disjunct not in existing:
@@ -253,7 +243,7 @@ def _groups(current: Iterable[Disjunct], existing: dict[Disjunct, list[Disjunct]
     return groups
 
 
-# Crude ways for crowds, the first of which loses least.
+# Crude steps for very many disjuncts. The first loses least.
 
 
 def _each(widen: Callable[[Disjunct], frozenset[LinearPath]]) -> _Crude:
@@ -274,7 +264,7 @@ def _cut(length: int) -> _Crude:
 
 
 def _by_constants(current: Iterable[Disjunct]) -> dict[Disjunct, Disjunct]:
-    """Those that differ in constants alone, each with what covers all of its group."""
+    """Returns, for disjuncts that differ only in constants, the one that covers their group."""
     return _grouped(current, lambda members: Disjunct(members[0][0].scope, _covering(members)))
 
 

@@ -1,20 +1,20 @@
-"""Which linear path, and which disjunct, implies which other: sound, and complete enough for routing queries.
+"""Implication between linear paths and between disjuncts: sound, and complete enough for routing queries.
 
-A path *p* implies *q* when every message that has a match of *p* has one of *q*. It is shown by a mapping of the steps
-of *q* on steps of *p* that keeps order and edges, names and conditions: what *p* matched then matches *q*. Some
-implications have no such mapping (`/*//a` and `//*/a` imply each other); not seeing one costs room in a table, never a
-message.
+A path *p* implies *q* if every message with a match of *p* has one of *q*. It is shown by a mapping of the steps of *q*
+to steps of *p* that preserves order and edges, names and conditions. Some implications have no such mapping (`/*//a`
+and `//*/a` imply each other). A missed one costs space in a table, but never a message.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
+from twigcast.overlay.documents import number_of
 from twigcast.overlay.onyx.content.linear import LinearStep, Steps, steps_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath
+from twigcast.overlay.paths import ORDER
 from twigcast.query import (
     NODE,
     And,
@@ -32,44 +32,33 @@ from twigcast.query import (
     Step,
 )
 
-#: Comparison of numbers, by operator.
-ORDER: dict[Operator, Callable[[float, float], bool]] = {
-    Operator.EQUAL: operator.eq,
-    Operator.NOT_EQUAL: operator.ne,
-    Operator.LESS: operator.lt,
-    Operator.LESS_OR_EQUAL: operator.le,
-    Operator.GREATER: operator.gt,
-    Operator.GREATER_OR_EQUAL: operator.ge,
-}
 _ITSELF = Path(ContextNode(), (Step(Axis.SELF, NODE),))
-#: White space of XPath; `strip()` would take more.
-_SPACE = " \t\r\n"
 
 
 # Disjuncts and paths.
 
 
 def disjunct_implies(narrow: Disjunct, wide: Disjunct) -> bool:
-    """Whether every message that satisfies `narrow` surely satisfies `wide`."""
+    """Returns whether every message that satisfies `narrow` is known to satisfy `wide`."""
     return narrow.scope == wide.scope and conjunction_implies(narrow.paths, wide.paths)
 
 
 def conjunction_implies(narrow: frozenset[LinearPath], wide: frozenset[LinearPath]) -> bool:
-    """The same of conjunctions: each path of `wide` is implied by some path of `narrow`."""
+    """Returns whether each path of `wide` is implied by some path of `narrow`."""
     return all(path in narrow or any(path_implies(other, path) for other in narrow) for path in wide)
 
 
 @lru_cache(maxsize=1 << 16)
 def path_implies(narrow: LinearPath, wide: LinearPath) -> bool:
-    """Whether every message that satisfies `narrow` surely satisfies `wide`."""
+    """Returns whether every message that satisfies `narrow` is known to satisfy `wide`."""
     return narrow == wide or steps_imply(steps_of(narrow), steps_of(wide))
 
 
 def steps_imply(narrow: Steps, wide: Steps) -> bool:
-    """`path_implies` on paths in parts."""
+    """Returns the same as `path_implies`, for the steps of paths."""
     if len(wide) > len(narrow):
         return False
-    # Where the step before may have been mapped to; -1: it is the document node.
+    # Possible images of the previous step; -1 is the document node.
     ends = {-1}
     for step in wide:
         ends = {position for position in _reached(narrow, step, ends) if _step_implies(narrow[position], step)}
@@ -91,7 +80,7 @@ def _step_implies(narrow: LinearStep, wide: LinearStep) -> bool:
 
 
 def test_implies(narrow: NameTest, wide: NameTest) -> bool:
-    """Whether every name that passes `narrow` passes `wide`."""
+    """Returns whether every name that passes `narrow` passes `wide`."""
     return wide.local in ("*", narrow.local) and wide.namespace in (None, narrow.namespace)
 
 
@@ -99,7 +88,7 @@ def test_implies(narrow: NameTest, wide: NameTest) -> bool:
 
 
 def condition_implies(narrow: Expr, wide: Expr) -> bool:
-    """Whether every element that satisfies the local condition `narrow` surely satisfies `wide`."""
+    """Returns whether every element that satisfies the local condition `narrow` is known to satisfy `wide`."""
     if narrow == wide:
         return True
     if isinstance(narrow, Or):
@@ -118,7 +107,7 @@ def condition_implies(narrow: Expr, wide: Expr) -> bool:
 
 
 def _comparison_implies(narrow: Compare, wide: Expr) -> bool:
-    """`subject op constant` and what follows from it. Comparisons hold for *some* node of the subject."""
+    """Returns whether `subject op constant`, which holds for *some* node of the subject, implies a condition."""
     if not isinstance(narrow.left, Path) or not isinstance(narrow.right, Literal | Number):
         return False
     if wide == narrow.left:
@@ -129,7 +118,7 @@ def _comparison_implies(narrow: Compare, wide: Expr) -> bool:
 
 
 def _value_passes(narrow: Compare, wide: Expr) -> bool:
-    """`subject = 'text'` and a function of the subject, where the subject is one node at most."""
+    """Returns whether `subject = 'text'` implies a function call, where the subject is at most one node."""
     if narrow.operator is not Operator.EQUAL or not isinstance(narrow.right, Literal) or not _is_single(narrow.left):
         return False
     match wide:
@@ -157,7 +146,7 @@ def _call_implies(narrow: FunctionCall, wide: Expr) -> bool:
 
 
 def _is_single(subject: Expr) -> bool:
-    """Whether a path selects one node at most: the element itself, or an attribute named in full."""
+    """Returns whether a path selects at most one node: the element itself, or an attribute with a full name."""
     if subject == _ITSELF:
         return True
     match subject:
@@ -167,7 +156,7 @@ def _is_single(subject: Expr) -> bool:
 
 
 def _bounds_imply(narrow: Operator, value: Expr, wide: Operator, bound: Expr) -> bool:
-    """Whether a value with `value_of_node narrow value` has `value_of_node wide bound`."""
+    """Returns whether `x narrow value` implies `x wide bound`, for every value `x` of a node."""
     if not isinstance(value, Literal | Number) or not isinstance(bound, Literal | Number):
         return False
     if isinstance(bound, Literal) and wide in (Operator.EQUAL, Operator.NOT_EQUAL):
@@ -180,21 +169,21 @@ def _bounds_imply(narrow: Operator, value: Expr, wide: Operator, bound: Expr) ->
 
 
 def _text_implies(narrow: Operator, value: Literal | Number, wide: Operator, bound: str) -> bool:
-    """What follows for a comparison of texts."""
+    """Returns whether `x narrow value` implies a comparison of `x` with a text."""
     if isinstance(value, Literal) and narrow is Operator.EQUAL:
         return (value.value == bound) == (wide is Operator.EQUAL)
     if wide is not Operator.NOT_EQUAL or (isinstance(value, Literal) and narrow is Operator.NOT_EQUAL):
         return False
-    # The node's number is known to be in a range: its text differs from all that is no number of the range.
+    # The number of the node is in a range, so its text differs from every text outside that range.
     if narrow is Operator.NOT_EQUAL:
         return False
     return not ORDER[narrow](number_of(bound), number_in(value))
 
 
 def _numbers_imply(narrow: Operator, value: float, wide: Operator, bound: float) -> bool:
-    """Intervals: `x narrow value` within `x wide bound`. Neither holds for NaN, except `!=`."""
+    """Returns whether `x narrow value` implies `x wide bound` for numbers. NaN satisfies only `!=`."""
     if math.isnan(value) or math.isnan(bound):
-        # `x != NaN` holds always; nothing else does.
+        # `x != NaN` always holds; no other comparison does.
         return wide is Operator.NOT_EQUAL and math.isnan(bound)
     if narrow is Operator.EQUAL:
         return ORDER[wide](value, bound)
@@ -212,30 +201,17 @@ def _numbers_imply(narrow: Operator, value: float, wide: Operator, bound: float)
 
 
 def number_in(constant: Literal | Number) -> float:
-    """The number of a constant."""
+    """Returns the number of a constant."""
     return number_of(constant.value) if isinstance(constant, Literal) else constant.value
-
-
-def number_of(text: str) -> float:
-    """A text as a number, by the rule of XPath 1.0 (section 4.4): optional minus, digits, optional fraction."""
-    stripped = text.strip(_SPACE)
-    digits = stripped.removeprefix("-")
-    whole, point, fraction = digits.partition(".")
-    is_number = (
-        all(part.isascii() and (part.isdigit() or not part) for part in (whole, fraction))
-        and (whole or fraction)
-        and (bool(whole) or bool(point))
-    )
-    return float(stripped) if is_number else math.nan
 
 
 # Sets of paths.
 
 
 def without_implied(paths: Iterable[LinearPath]) -> frozenset[LinearPath]:
-    """A conjunction without the paths that others of it imply."""
+    """Returns a conjunction without the paths that others of it imply."""
     kept: list[LinearPath] = []
-    # Of two that imply each other the first in this order stays.
+    # Of two paths that imply each other, the first in this order is kept.
     for path in sorted(set(paths), key=lambda path: (-len(path.text), path)):
         if not any(path_implies(other, path) for other in kept):
             kept = [other for other in kept if not path_implies(path, other)]

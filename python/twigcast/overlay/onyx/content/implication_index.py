@@ -1,10 +1,10 @@
-"""Finding, among many disjuncts, one that a given disjunct implies, without comparing it with each.
+"""An index that finds, among many disjuncts, those that one disjunct implies, without comparing it with each.
 
-Where *d* implies *e*, each path of *e* is implied by some path of *d*. Each *e* is filed under one of its paths, the
-longest. For a path of *d* the likely wider paths are written down: its prefixes, with all, some or none of their
-conditions, and what is left of these when leading steps are cut off behind a `//`. What is filed under one of them is
-then compared in full. Wider paths of other kinds (a name replaced by `*`) are filed under their last name as well, and
-few of those with the same last name are tried. So some implications are not found; that costs room, never a message.
+If *d* implies *e*, each path of *e* is implied by some path of *d*. Each *e* is filed under its longest path. For each
+path of *d*, the likely wider paths are generated: its prefixes with all, some or none of their conditions, and their
+suffixes behind a `//`. Disjuncts filed under one of these are compared in full. Wider paths of other kinds (with `*` in
+place of a name) are also filed under their last name, and a few of each name are tried. So some implications are
+missed. This costs space, but never a message.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from twigcast.overlay.onyx.content.implication import disjunct_implies
 from twigcast.overlay.onyx.content.linear import LinearStep, path_of, steps_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath
 
-#: Prefixes of a path that are tried, from the shortest, each with as many suffixes.
+#: Prefixes of a path that are tried, from the shortest, and suffixes of each.
 _STEPS_MAX = 6
-#: Steps of what is tried from the middle of a path.
+#: Most steps of the infixes that are tried.
 _BETWEEN_MAX = 2
-#: Wider paths of unusual kinds that are tried for one name.
+#: Wider paths of other kinds that are tried for one name.
 _UNUSUAL_MAX = 4
 
 # A step as text: separator, name test, conditions. Nested brackets are left to the parser.
@@ -31,43 +31,43 @@ _CONDITION = re.compile(r"""\[(?:[^\[\]"']|"[^"]*"|'[^']*')*\]""")
 _STEP = re.compile(rf"""(//?)([^/\[\]"']+)((?:{_CONDITION.pattern})*)""")
 
 
-#: A path as a key: its text alone where that says all.
+#: A path as a key; without namespaces, its text.
 _Key: TypeAlias = str | LinearPath
 _Filed: TypeAlias = dict[tuple[str, _Key], dict[Disjunct, None]]
 
-#: Where disjuncts without paths are filed; no path has this text.
+#: The key of disjuncts without paths; no path has this text.
 _ALWAYS = ""
 
 
 class ImplicationIndex:
-    """Disjuncts, filed so that those which a given one implies are found."""
+    """An index of disjuncts by what implies them."""
 
     def __init__(self) -> None:
         self._by_path: _Filed = {}
         self._by_name: _Filed = {}
 
     def add(self, disjunct: Disjunct) -> None:
-        """File a disjunct."""
+        """Adds a disjunct."""
         home = _home(disjunct)
         self._by_path.setdefault((disjunct.scope, _key(home)), {})[disjunct] = None
         if _is_unusual(home):
             self._by_name.setdefault((disjunct.scope, _last_name(home)), {})[disjunct] = None
 
     def remove(self, disjunct: Disjunct) -> None:
-        """Take a disjunct out again."""
+        """Removes a disjunct."""
         home = _home(disjunct)
         _discard(self._by_path, (disjunct.scope, _key(home)), disjunct)
         if _is_unusual(home):
             _discard(self._by_name, (disjunct.scope, _last_name(home)), disjunct)
 
     def implied_by(self, disjunct: Disjunct) -> Iterator[Disjunct]:
-        """The filed disjuncts, other than itself, that it is found to imply."""
+        """Yields indexed disjuncts that a disjunct implies, without itself."""
         scope, by_path = disjunct.scope, self._by_path
         yield from by_path.get((scope, _ALWAYS), ())
         for path in disjunct.paths:
             for key in _wider(path):
                 for candidate in by_path.get((scope, key), ()):
-                    # What it is filed under is implied.
+                    # The path under which it is filed is implied.
                     if candidate != disjunct and (len(candidate.paths) == 1 or disjunct_implies(disjunct, candidate)):
                         yield candidate
         if self._by_name:
@@ -99,7 +99,7 @@ def _key(path: LinearPath) -> _Key:
 
 
 def _is_unusual(path: LinearPath) -> bool:
-    """Whether it is not what is left of a path without `*` and `//` by cutting."""
+    """Returns whether a path is not a part of a path without `*` and `//`."""
     return "*" in path.text or "//" in path.text[1:]
 
 
@@ -115,13 +115,13 @@ def _last_name(path: LinearPath) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _wider(path: LinearPath) -> tuple[_Key, ...]:
-    """Likely paths that the path implies, itself among them."""
-    pieces = _pieces(path)
-    wider = map(_key, _from_steps(path)) if pieces is None else _from_text(pieces)
+    """Returns likely paths that a path implies, with itself."""
+    steps = _step_texts(path)
+    wider = map(_key, _from_steps(path)) if steps is None else _from_text(steps)
     return tuple({_key(path), *wider})
 
 
-class _Piece(NamedTuple):
+class _StepText(NamedTuple):
     """A step as text."""
 
     separator: str
@@ -129,37 +129,37 @@ class _Piece(NamedTuple):
     conditions: tuple[str, ...]
 
 
-def _pieces(path: LinearPath) -> list[_Piece] | None:
-    """The steps as text; `None` where they are to be parsed."""
+def _step_texts(path: LinearPath) -> list[_StepText] | None:
+    """Returns the steps as text, or `None` if the path has to be parsed."""
     if path.namespaces:
-        # Which prefix a namespace has depends on what stands before it.
+        # The prefix of a namespace depends on the steps before.
         return None
     results = list(_STEP.finditer(path.text))
     if sum(len(match[0]) for match in results) != len(path.text):
         return None
-    return [_Piece(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in results]
+    return [_StepText(match[1], match[2], tuple(_CONDITION.findall(match[3]))) for match in results]
 
 
-def _from_text(pieces: list[_Piece]) -> Iterator[str]:
-    whole = [separator + name + "".join(conditions) for separator, name, conditions in pieces]
-    bare = [separator + name for separator, name, _ in pieces]
-    for start, end in _windows(len(pieces)):
+def _from_text(steps: list[_StepText]) -> Iterator[str]:
+    whole = [separator + name + "".join(conditions) for separator, name, conditions in steps]
+    bare = [separator + name for separator, name, _ in steps]
+    for start, end in _windows(len(steps)):
         last = end - 1
         above = "".join(bare[start:end])
         bodies = [above, "".join(whole[start:end]), "".join(whole[start:last]) + bare[last]]
-        conditions = pieces[last].conditions
+        conditions = steps[last].conditions
         if conditions:
             bodies += [above + condition for condition in conditions]
             bodies.append(above + "".join(conditions))
         # A `//` in place of the leading `/`.
-        if pieces[start].separator == "/":
+        if steps[start].separator == "/":
             yield from ("/" + body for body in bodies)
-        if start == 0 or pieces[start].separator != "/":
+        if start == 0 or steps[start].separator != "/":
             yield from bodies
 
 
 def _windows(length: int) -> Iterator[tuple[int, int]]:
-    """Where a piece of the path begins and ends: all prefixes, all suffixes, what is short in between."""
+    """Yields the bounds of prefixes, suffixes and short infixes."""
     shown = min(length, _STEPS_MAX)
     for end in range(1, shown + 1):
         yield from ((start, end) for start in range(end) if start == 0 or end == shown or end - start <= _BETWEEN_MAX)
@@ -187,13 +187,13 @@ def _any_may(_carrier: Disjunct, _disjunct: Disjunct) -> bool:
 def kept_without_implied(
     disjuncts: Iterable[Disjunct], may_carry: Callable[[Disjunct, Disjunct], bool] = _any_may
 ) -> dict[Disjunct, Disjunct]:
-    """Absorption: each disjunct with the one that stands for it, itself or one that it implies.
+    """Returns, for each disjunct, the one that stands for it: itself, or one that it implies (absorption).
 
-    The answer depends on the set alone.
+    The result does not depend on the order.
 
     Args:
         disjuncts: The disjuncts.
-        may_carry: Whether the first may stand for the second, provided that it is implied.
+        may_carry: Returns whether the first may stand for the second, which implies it.
     """
     carriers = ImplicationIndex()
     stands_for: dict[Disjunct, Disjunct] = {}
@@ -207,6 +207,6 @@ def kept_without_implied(
 
 
 def _generality(disjunct: Disjunct) -> tuple[int, int, str, list[LinearPath]]:
-    """Sorts those that others are likely to imply first."""
+    """Returns a sort key by which disjuncts that others are likely to imply come first."""
     size = sum(len(path.text) for path in disjunct.paths)
     return (len(disjunct.paths), size, disjunct.scope, sorted(disjunct.paths))

@@ -1,8 +1,8 @@
-"""Linear paths in parts, and their one canonical text.
+"""Linear paths as steps and as canonical text.
 
-A linear path is a string of child and descendant steps with name tests; a step may carry conditions on the element
-alone: its attributes, its text, its string-value. Two linear paths that are the same up to prefixes, order of
-conditions and the side on which a constant stands have the same `LinearPath`.
+A linear path is a sequence of child and descendant steps with name tests. A step may have conditions on the element
+alone: on its attributes, text, string-value and name. Two linear paths that differ only in prefixes, in the order of
+conditions, or in the side of a constant have the same `LinearPath`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from twigcast.overlay.onyx.content.substitution import WithPrefixes
 from twigcast.overlay.onyx.messages import LinearPath
+from twigcast.overlay.paths import FLIPPED
 from twigcast.query import (
     NODE,
     TEXT,
@@ -22,13 +23,11 @@ from twigcast.query import (
     Compare,
     ContextNode,
     Expr,
-    Filtered,
     FunctionCall,
     Literal,
     NameTest,
     Negate,
     Number,
-    Operator,
     Or,
     Path,
     Root,
@@ -36,17 +35,17 @@ from twigcast.query import (
     Union,
     parse,
 )
-
-XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+from twigcast.query.functions import FUNCTIONS, result_type
+from twigcast.query.reading import XML_NAMESPACE
 
 
 class LinearStep(NamedTuple):
     """One step of a linear path.
 
     Attributes:
-        descendant: `//` in front of it rather than `/`.
+        descendant: Whether `//` precedes it, not `/`.
         test: Its name test.
-        conditions: What the element must satisfy by itself, each once, in canonical order.
+        conditions: Conditions on the element, each once, in canonical order.
     """
 
     descendant: bool
@@ -56,25 +55,12 @@ class LinearStep(NamedTuple):
 
 Steps: TypeAlias = tuple[LinearStep, ...]
 
-#: `left op right` is `right FLIPPED[op] left`.
-FLIPPED = {
-    Operator.EQUAL: Operator.EQUAL,
-    Operator.NOT_EQUAL: Operator.NOT_EQUAL,
-    Operator.LESS: Operator.GREATER,
-    Operator.GREATER: Operator.LESS,
-    Operator.LESS_OR_EQUAL: Operator.GREATER_OR_EQUAL,
-    Operator.GREATER_OR_EQUAL: Operator.LESS_OR_EQUAL,
-}
-
-#: Functions whose value at an element does not follow from the element alone.
-_NOT_LOCAL = frozenset({"position", "last", "id"})
-
 
 # Conditions.
 
 
 def is_local(expression: Expr) -> bool:
-    """Whether an expression speaks of the context element alone: its attributes, text, string-value and name."""
+    """Returns whether an expression depends only on the attributes, text, string-value and name of the context."""
     match expression:
         case Literal() | Number():
             return True
@@ -85,7 +71,9 @@ def is_local(expression: Expr) -> bool:
         case Negate(operand):
             return is_local(operand)
         case FunctionCall(function, arguments):
-            return function not in _NOT_LOCAL and all(map(is_local, arguments))
+            facts = FUNCTIONS[function]
+            is_own = not facts.is_positional and facts.result_type != "node-set"
+            return is_own and all(map(is_local, arguments))
         case Path(ContextNode(), steps):
             return _is_local_path([step for step in steps if step != Step(Axis.SELF, NODE)])
     return False
@@ -97,12 +85,12 @@ def _is_local_path(steps: list[Step]) -> bool:
     *above, last = steps
     own = last.axis is Axis.ATTRIBUTE or (last.axis is Axis.CHILD and last.test == TEXT)
     own = own or (last.axis is Axis.SELF and isinstance(last.test, NameTest))
-    # Inside the predicates the context is the attribute or text, which has nothing but its value.
+    # In the predicates the context is the attribute or text, which has only a value.
     return own and not above and all(is_value_test(predicate) for predicate in last.predicates)
 
 
 def is_value_test(expression: Expr) -> bool:
-    """Whether a predicate on an attribute or text compares its value, and no position."""
+    """Returns whether a predicate on an attribute or text compares its value, and not a position."""
     if is_numeric(expression):
         return False
     paths = list(own_paths(expression))
@@ -110,7 +98,7 @@ def is_value_test(expression: Expr) -> bool:
 
 
 def own_paths(expression: Expr) -> Iterable[Path]:
-    """The outermost paths of an expression."""
+    """Yields the outermost paths of an expression."""
     match expression:
         case Path():
             yield expression
@@ -127,27 +115,13 @@ def own_paths(expression: Expr) -> Iterable[Path]:
                 yield from own_paths(argument)
 
 
-_NUMERIC_FUNCTIONS = frozenset(
-    {"last", "position", "count", "string-length", "number", "sum", "floor", "ceiling", "round"}
-)
-
-
 def is_numeric(expression: Expr) -> bool:
-    """Whether the value of an expression may be a number, so that as a predicate it is a position."""
-    match expression:
-        case Number() | Arithmetic() | Negate():
-            return True
-        case FunctionCall(function):
-            return function in _NUMERIC_FUNCTIONS
-        case Path(Filtered(primary), ()):
-            return is_numeric(primary)
-        case Path(start):
-            return not isinstance(start, Root | ContextNode | Filtered)
-    return False
+    """Returns whether the value of an expression may be a number, which as a predicate is a position."""
+    return result_type(expression) in ("number", None)
 
 
 def canonical(condition: Expr) -> Expr:
-    """A local condition in canonical form: constants on the right, operands of `and` and `or` in order."""
+    """Returns a local condition in canonical form: constants on the right, operands of `and` and `or` in order."""
     match condition:
         case Or(operands):
             return _joined(Or, operands)
@@ -159,7 +133,7 @@ def canonical(condition: Expr) -> Expr:
             return Compare(FLIPPED[operator], _canonical_path(right), left)
         case Compare(operator, left, right):
             return Compare(operator, _canonical_path(left), right)
-    return _turned_out(_canonical_path(condition))
+    return _unwrapped(_canonical_path(condition))
 
 
 def _joined(kind: type[Or] | type[And], operands: tuple[Expr, ...]) -> Expr:
@@ -176,7 +150,7 @@ def _is_constant(expression: Expr) -> bool:
 
 
 def _canonical_path(expression: Expr) -> Expr:
-    """Without superfluous `.` steps."""
+    """Returns a path without superfluous `.` steps."""
     if not isinstance(expression, Path) or not isinstance(expression.start, ContextNode):
         return expression
     itself = Step(Axis.SELF, NODE)
@@ -184,8 +158,8 @@ def _canonical_path(expression: Expr) -> Expr:
     return Path(ContextNode(), kept or (itself,))
 
 
-def _turned_out(expression: Expr) -> Expr:
-    """`@a[. = 'v']` as `@a = 'v'`, and likewise for `text()`."""
+def _unwrapped(expression: Expr) -> Expr:
+    """Returns `@a[. = 'v']` as `@a = 'v'`, and the same for `text()`."""
     match expression:
         case Path(ContextNode(), (Step(axis, test, (Compare(operator, Path(ContextNode(), (only,)), right),)),)):
             if axis is not Axis.SELF and only == Step(Axis.SELF, NODE) and _is_constant(right):
@@ -194,12 +168,12 @@ def _turned_out(expression: Expr) -> Expr:
 
 
 def sort_key(expression: Expr) -> str:
-    """A text of an expression that does not depend on prefixes."""
+    """Returns a text of an expression that does not depend on prefixes."""
     return str(WithPrefixes(lambda namespace: f"{{{namespace}}}").expression(expression))
 
 
 def step_of(descendant: bool, test: NameTest, conditions: Iterable[Expr]) -> LinearStep:
-    """A step with its conditions in canonical form and order."""
+    """Returns a step with its conditions in canonical form and order."""
     by_key = {sort_key(condition): condition for condition in map(canonical, conditions)}
     return LinearStep(descendant, test, tuple(by_key[key] for key in sorted(by_key)))
 
@@ -209,7 +183,7 @@ def step_of(descendant: bool, test: NameTest, conditions: Iterable[Expr]) -> Lin
 
 @lru_cache(maxsize=1 << 16)
 def path_of(steps: Steps) -> LinearPath:
-    """The canonical text of a linear path, with canonical prefixes."""
+    """Returns the canonical text of a linear path, with canonical prefixes."""
     prefixes: dict[str, str] = {}
 
     def prefix_of(namespace: str) -> str:
@@ -227,7 +201,7 @@ def path_of(steps: Steps) -> LinearPath:
 
 @lru_cache(maxsize=1 << 16)
 def steps_of(path: LinearPath) -> Steps:
-    """A linear path in parts.
+    """Returns the steps of a linear path.
 
     Raises:
         QueryError: The text is no query.

@@ -1,14 +1,14 @@
-"""Early projection: a link drops what nobody behind it needs (Diao 2005, section 7.3.3).
+"""Early projection: a link drops what is not used behind it (Diao 2005, section 7.3.3).
 
-A *part* says what a query takes of a message: the *base*, a path of child steps from the root element to the bound
-elements; the condition on those; and the names of the children that are looked at. It exists where the three conditions
-of the thesis can hold: the query has one `for` clause that others may share, whose `where` clause can be widened, and
-it looks at nothing outside the bound elements: no absolute path, no step backwards or sidewards, nothing inherited from
+A *part* describes what a query uses of a message: the *base*, a path of child steps from the root element to the bound
+elements; the condition on those; and the names of the children that are used. It exists if the three conditions of the
+thesis can hold: the query has one `for` clause that others can share, its `where` clause can be widened, and it uses
+nothing outside the bound elements: no absolute path, no step to ancestors or siblings, nothing inherited from
 ancestors. A query without a part needs the whole message.
 
-A part can be executed: it is a For-Where-Return query itself, whose result keeps the elements around the bound ones, so
-that the queries behind the link still apply. For every query *q* whose part is covered by a part with the query *T*:
-q(T(m)) = q(m).
+A part can be executed. It is a For-Where-Return query whose result keeps the elements around the bound ones, so that
+queries behind the link still apply. For every query *q* whose part is covered by a part with the query *T*: q(T(m)) =
+q(m).
 """
 
 from __future__ import annotations
@@ -42,36 +42,33 @@ from twigcast.query import (
     expressions,
     parse,
 )
+from twigcast.query.functions import FUNCTIONS
 
-#: Alternatives of a condition; of more, what they have in common is taken.
+#: Alternatives of a condition; more are replaced by what they have in common.
 _ALTERNATIVES_MAX = 16
-#: Names of children that are told apart; where more are needed, all are kept.
+#: Names of children in a part; if more are used, all children are kept.
 _CHILDREN_MAX = 32
 
 _BOUND = "n"
 _FORWARD = frozenset(
     {Axis.CHILD, Axis.DESCENDANT, Axis.DESCENDANT_CHILD, Axis.DESCENDANT_OR_SELF, Axis.SELF, Axis.ATTRIBUTE}
 )
-#: Functions that look at more than the nodes they are given.
-_LOOKING_ELSEWHERE = frozenset({"lang", "id"})
-#: Functions that look at the context node where they are given none.
-_IMPLICIT = frozenset({"string", "name", "local-name", "namespace-uri", "normalize-space", "number", "string-length"})
 
 #: A condition: the `or` of conjunctions of conditions on `$n`.
 Where: TypeAlias = frozenset[frozenset[Expr]]
 
-#: Every bound element is needed.
+#: The condition that every bound element is used.
 ALWAYS: Where = frozenset({frozenset()})
 
 
 class Projection(NamedTuple):
-    """What a query takes of a message.
+    """The part of a message that a query uses.
 
     Attributes:
         base: Names from the root element to the bound elements; two at least.
         where: Condition on the bound elements, which are `$n` in it.
-        children: Names of their children that are looked at; `None`: all, and their texts...
-        dropped: ... but for these, which nobody looks at; only where `children` is `None`.
+        children: Names of their children that are used; `None`: all children and texts, without `dropped`.
+        dropped: Names of children that are not used; empty unless `children` is `None`.
     """
 
     base: tuple[NameTest, ...]
@@ -81,7 +78,7 @@ class Projection(NamedTuple):
 
 
 class QueryText(NamedTuple):
-    """A For-Where-Return query, ready to be registered."""
+    """The text of a For-Where-Return query, with its namespaces."""
 
     text: str
     namespaces: tuple[tuple[str, str], ...]
@@ -91,7 +88,7 @@ class QueryText(NamedTuple):
 
 
 def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") -> Projection | None:
-    """The part of a message that a query takes; `None`: the whole, or it cannot be said.
+    """Returns the part of a message that a query uses; `None`: the whole, or it is not known.
 
     Raises:
         QueryError: The query is refused.
@@ -113,7 +110,7 @@ def part_of(text: str, namespaces: Mapping[str, str], dialect: str = "xpath") ->
 
 
 def _body(query: Query) -> ForWhereReturn | None:
-    """The only `for` expression of a query: the query itself, or inside constant elements."""
+    """Returns the only `for` expression of a query: the query itself, or one inside constant elements."""
     if isinstance(query, ForWhereReturn):
         return query
     if not isinstance(query, ElementConstructor) or any(
@@ -129,7 +126,7 @@ def _body(query: Query) -> ForWhereReturn | None:
 
 
 def _base(source: Expr) -> tuple[NameTest, ...] | None:
-    """The names of a path of child steps from the message, whose last step alone may have predicates."""
+    """Returns the names of a path of child steps from the message. Only its last step may have predicates."""
     if not isinstance(source, Path) or not isinstance(source.start, Root) or len(source.steps) < 2:
         return None
     names: list[NameTest] = []
@@ -140,16 +137,16 @@ def _base(source: Expr) -> tuple[NameTest, ...] | None:
         if step.test.local == "*" or step.test.namespace is None:
             return None
         names.append(step.test)
-    # Positions count other bound elements, which a projection leaves out.
+    # Positions count other bound elements, which a projection may leave out.
     return None if any(map(_counts, source.steps[-1].predicates)) else tuple(names)
 
 
 def _counts(predicate: Expr) -> bool:
-    return is_numeric(predicate) or any(call.function in ("position", "last") for call in _own_calls(predicate))
+    return is_numeric(predicate) or any(FUNCTIONS[call.function].is_positional for call in _own_calls(predicate))
 
 
 def _own_calls(expression: Expr) -> Iterator[FunctionCall]:
-    """The calls of an expression outside the predicates of its paths."""
+    """Yields the calls of an expression outside the predicates of its paths."""
     if isinstance(expression, FunctionCall):
         yield expression
     operands = getattr(expression, "operands", None) or getattr(expression, "arguments", None)
@@ -160,18 +157,18 @@ def _own_calls(expression: Expr) -> Iterator[FunctionCall]:
 
 
 def _is_contained(body: ForWhereReturn) -> bool:
-    """Whether nothing but the first `for` clause looks outside the elements that it binds."""
+    """Returns whether only the first `for` clause uses nodes outside the elements that it binds."""
     first = body.clauses[0]
     assert isinstance(first, For)
     assert isinstance(first.source, Path)
     parts: list[Query] = [*first.source.steps[-1].predicates, ForWhereReturn(body.clauses[1:], body.result, body.where)]
     parts += [key.key for key in body.order]
-    return all(_looks_down(expression) for part in parts for expression in expressions(part))
+    return all(_is_downward(expression) for part in parts for expression in expressions(part))
 
 
-def _looks_down(expression: Expr) -> bool:
+def _is_downward(expression: Expr) -> bool:
     if isinstance(expression, FunctionCall):
-        return expression.function not in _LOOKING_ELSEWHERE
+        return not FUNCTIONS[expression.function].looks_elsewhere
     if not isinstance(expression, Path):
         return True
     return not isinstance(expression.start, Root) and all(step.axis in _FORWARD for step in expression.steps)
@@ -191,7 +188,7 @@ def _alternatives(condition: Expr) -> Where:
 
 
 def _is_about_bound(condition: Expr) -> bool:
-    """Whether `$n` is the only variable, and there is no other context."""
+    """Returns whether a condition depends on `$n` alone."""
     for expression in expressions(condition):
         if isinstance(expression, Path) and isinstance(expression.start, Variable) and expression.start.name != _BOUND:
             return False
@@ -203,7 +200,7 @@ def _both(one: Where, other: Where) -> Where:
 
 
 def either(parts: Iterable[Where]) -> Where:
-    """The `or` of conditions."""
+    """Returns the `or` of conditions."""
     return _shortened(frozenset().union(*parts))
 
 
@@ -213,28 +210,28 @@ def _shortened(where: Where) -> Where:
 
 
 def _renamed(condition: Expr, variable: str) -> Expr:
-    """The condition with `$n` in place of the bound variable, and no other `$n`."""
+    """Returns a condition with `$n` in place of the bound variable, and no other `$n`."""
     return WithVariables({variable: _BOUND}).expression(condition)
 
 
 def _from_predicates(predicates: Iterable[Expr]) -> list[Expr]:
-    """Predicates of the bound step as conditions on `$n`; those that cannot be told are left out."""
+    """Returns predicates of the bound step as conditions on `$n`, without those that cannot be expressed."""
     usable = (test for test in predicates if not any(_is_implicit(call) for call in _own_calls(test)))
     return [AtVariable(_BOUND).expression(test) for test in usable]
 
 
 def _is_implicit(call: FunctionCall) -> bool:
-    return call.function in _IMPLICIT and not call.arguments
+    return FUNCTIONS[call.function].has_implicit_context and not call.arguments
 
 
-#: Names that are looked at (`None`: any), and of any those that are not.
-_Looked: TypeAlias = tuple[frozenset[NameTest] | None, frozenset[NameTest]]
+#: Names of children that are used (`None`: all), and names that are not used of all.
+_UsedNames: TypeAlias = tuple[frozenset[NameTest] | None, frozenset[NameTest]]
 
-_ANY: _Looked = (None, frozenset())
+_ANY: _UsedNames = (None, frozenset())
 
 
-def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -> _Looked:
-    """The names of the children of bound elements that are looked at; or which are not."""
+def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -> _UsedNames:
+    """Returns the names of the children of bound elements that are used, or that are not used."""
     results = _in_predicates(predicates)
     if results is None:
         return _ANY
@@ -262,7 +259,7 @@ def _children(body: ForWhereReturn, variable: str, predicates: Iterable[Expr]) -
 
 
 def _in_predicates(predicates: Iterable[Expr]) -> set[NameTest] | None:
-    """The names that predicates of the bound elements look at; `None`: any."""
+    """Returns the names that predicates of the bound elements use; `None`: any."""
     results: set[NameTest] = set()
     for predicate in predicates:
         if any(_is_implicit(call) for call in _own_calls(predicate)):
@@ -280,10 +277,10 @@ def _order(test: NameTest) -> tuple[str, str]:
 
 
 def _copied(result: Item) -> Iterator[Expr]:
-    """Paths whose nodes go into the result as they are, one after the other.
+    """Yields paths whose nodes are copied into the result, one after the other.
 
-    Where an element between two texts is left out, these become one text: what is copied is the same then, but not what
-    counts them or takes them one by one.
+    If an element between two texts is left out, these become one text. A copy of them is the same as before, but not an
+    expression that counts them or processes each.
     """
     if isinstance(result, Path):
         yield result
@@ -296,12 +293,12 @@ def _copied(result: Item) -> Iterator[Expr]:
 
 
 def _is_star(path: Path) -> bool:
-    """Whether the first step of a path is to elements: texts are not looked at."""
+    """Returns whether the first step of a path selects elements, and no texts."""
     return isinstance(path.steps[0].test, NameTest)
 
 
 def _all_but(path: Path) -> frozenset[NameTest] | None:
-    """The names that the first step leaves out: `$n/node()[not(self::a or self::b)]`; `None`: it is another step."""
+    """Returns the names in `$n/node()[not(self::a or self::b)]`, or `None` if the first step has another form."""
     if not path.steps:
         return None
     first = path.steps[0]
@@ -319,7 +316,7 @@ def _all_but(path: Path) -> frozenset[NameTest] | None:
 
 
 def _self_test(condition: Expr) -> NameTest | None:
-    """The name of `self::name`."""
+    """Returns the name of `self::name`."""
     if not isinstance(condition, Path) or not isinstance(condition.start, ContextNode) or len(condition.steps) != 1:
         return None
     (step,) = condition.steps
@@ -328,12 +325,12 @@ def _self_test(condition: Expr) -> NameTest | None:
     return None if step.test.local == "*" or step.test.namespace is None else step.test
 
 
-#: In place of a name: a path to an attribute, which is kept anyway.
+#: In place of a name, for a path to an attribute: attributes are always kept.
 _NO_CHILD = NameTest("", "")
 
 
 def _first_child(path: Path) -> NameTest | None:
-    """The name that the first step of a path gives; `None` if it gives none, or counts."""
+    """Returns the name of the first step of a path, or `None` if it is not a step to children of one name."""
     if not path.steps:
         return None
     first = path.steps[0]
@@ -348,7 +345,7 @@ def _first_child(path: Path) -> NameTest | None:
 
 
 def common_part(parts: Iterable[Projection | None]) -> Projection | None:
-    """The part that covers all of these; `None`: only the whole message does."""
+    """Returns the part that covers all parts; `None`: only the whole message does."""
     existing: list[Projection] = []
     for part in parts:
         if part is None or (existing and part.base != existing[0].base):
@@ -360,16 +357,16 @@ def common_part(parts: Iterable[Projection | None]) -> Projection | None:
     return Projection(existing[0].base, either(part.where for part in existing), children, dropped)
 
 
-def _common_children(parts: Sequence[Projection]) -> _Looked:
-    looked_at: frozenset[NameTest] = frozenset().union(*(part.children or () for part in parts))
-    if all(part.children is not None for part in parts) and len(looked_at) <= _CHILDREN_MAX:
-        return looked_at, frozenset()
+def _common_children(parts: Sequence[Projection]) -> _UsedNames:
+    used: frozenset[NameTest] = frozenset().union(*(part.children or () for part in parts))
+    if all(part.children is not None for part in parts) and len(used) <= _CHILDREN_MAX:
+        return used, frozenset()
     open_parts = [part.dropped for part in parts if part.children is None]
-    return None, (frozenset.intersection(*open_parts) - looked_at if open_parts else frozenset())
+    return None, (frozenset.intersection(*open_parts) - used if open_parts else frozenset())
 
 
 def covers(wide: Projection | None, narrow: Projection | None) -> bool:
-    """Whether what `narrow` takes is in what `wide` takes."""
+    """Returns whether `wide` holds all that `narrow` uses."""
     if wide is None or narrow is None:
         return wide is None
     if narrow.children is None:
@@ -381,13 +378,13 @@ def covers(wide: Projection | None, narrow: Projection | None) -> bool:
 
 
 def query_of(part: Projection) -> QueryText:
-    """The For-Where-Return query that takes a part and keeps the elements around the bound ones."""
+    """Returns the For-Where-Return query that reduces a message to a part, with the elements around the bound ones."""
     prefixes: dict[str, str] = {}
-    named = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"p{len(prefixes) + 1}"))
-    names = [str(named.name(test)) for test in part.base]
+    renamed = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"p{len(prefixes) + 1}"))
+    names = [str(renamed.name(test)) for test in part.base]
     declared = dict(prefixes)
-    returned = _rebuilt(names[-1], part, named)
-    where = _text_of(part.where, named)
+    returned = _rebuilt(names[-1], part, renamed)
+    where = _text_of(part.where, renamed)
     text = f"{{ for ${_BOUND} in /{'/'.join(names)}{where} return {returned} }}"
     for name in reversed(names[1:-1]):
         text = f"<{name}>{text}</{name}>"
@@ -396,11 +393,11 @@ def query_of(part: Projection) -> QueryText:
     return QueryText(f"{start}{text}</{names[0]}>", tuple((prefix, uri) for uri, prefix in prefixes.items()))
 
 
-def _rebuilt(name: str, part: Projection, named: WithPrefixes) -> str:
-    """A bound element with some of its children."""
+def _rebuilt(name: str, part: Projection, renamed: WithPrefixes) -> str:
+    """Returns the constructor of a bound element with some of its children."""
     if part.children is None and not part.dropped:
         return f"${_BOUND}"
-    tests = [f"self::{named.name(test)}" for test in sorted(part.children or part.dropped, key=_order)]
+    tests = [f"self::{renamed.name(test)}" for test in sorted(part.children or part.dropped, key=_order)]
     if part.children is None:
         content = f"{{ ${_BOUND}/node()[not({' or '.join(tests)})] }}"
     else:
@@ -408,11 +405,11 @@ def _rebuilt(name: str, part: Projection, named: WithPrefixes) -> str:
     return f"<{name}>{{ ${_BOUND}/@* }}{content}</{name}>"
 
 
-def _text_of(where: Where, named: WithPrefixes) -> str:
+def _text_of(where: Where, renamed: WithPrefixes) -> str:
     if where == ALWAYS:
         return ""
     alternatives = []
     for one in sorted(where, key=lambda one: sorted(map(sort_key, one))):
-        conjuncts = [f"({named.expression(condition)})" for condition in sorted(one, key=sort_key)]
+        conjuncts = [f"({renamed.expression(condition)})" for condition in sorted(one, key=sort_key)]
         alternatives.append(" and ".join(conjuncts))
     return f" where {' or '.join(alternatives) or 'false()'}"

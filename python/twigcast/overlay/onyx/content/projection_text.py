@@ -1,4 +1,4 @@
-"""Parts of messages as texts: how brokers tell each other what is taken, and what was taken."""
+"""Projections as text, for messages between brokers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from twigcast.errors import TwigcastError
 from twigcast.overlay.onyx.content.projection import Projection, part_of, query_of
 from twigcast.query import NameTest
 
-#: Of a part's text; what is longer is taken for the whole message.
+#: Greatest length of the text of a part; a longer one stands for the whole message.
 PART_CHARACTERS_MAX: Final = 64 << 10
 
 
 @lru_cache(4_096)
 def write_part(part: Projection | None) -> str:
-    """A part as a text; empty: the whole message, or it cannot be told."""
+    """Returns a part as text. An empty text stands for the whole message, and for a part that cannot be expressed."""
     if part is None:
         return ""
     query = query_of(part._replace(children=None, dropped=frozenset()))
@@ -31,7 +31,7 @@ def write_part(part: Projection | None) -> str:
 
 @lru_cache(4_096)
 def read_part(text: str) -> Projection | None:
-    """The part that a text tells; `None`: the whole message, or a text of a newer broker."""
+    """Returns the part of a text, or `None` for the whole message and for texts of newer brokers."""
     if not text or len(text) > PART_CHARACTERS_MAX:
         return None
     try:
@@ -51,5 +51,5 @@ def _names(pairs: list[list[str]]) -> frozenset[NameTest]:
 
 
 def _is_same(part: Projection, text: str) -> bool:
-    """Whether a text says of a part what it is: a condition in which nothing is lost on the way."""
+    """Returns whether reading a text gives the part again."""
     return read_part(text) == part

@@ -1,12 +1,11 @@
-"""Routing queries: what they are made of, and the three functions that construct them (Diao 2005, section 7.3.2).
+"""Routing queries and the three functions that construct them (Diao 2005, section 7.3.2).
 
-* *Map*: a user's query becomes a routing query, the `or` of conjunctions of absolute linear paths
-  (:func:`routing_query`). Every message that matches the query satisfies the routing query; the converse need not hold,
-  since the parts of a conjunction may be satisfied by different elements.
-* *Collect*: the routing queries of several neighbours become one table (:func:`collect`; kept up to date and matched
-  by :mod:`twigcast.overlay.onyx.content.routing_table`).
-* *Aggregate*: a table and the queries of one's own users become one routing query that stands for all of them
-  (:func:`aggregate`).
+* *Map* (:func:`routing_query`): a user's query becomes a routing query, the `or` of conjunctions of absolute linear
+  paths. Every message that matches the query satisfies the routing query. The converse need not hold, since different
+  elements may satisfy the paths of a conjunction.
+* *Collect* (:func:`collect`): the routing queries of several neighbours become one table, which
+  :mod:`twigcast.overlay.onyx.content.routing_table` updates and matches.
+* *Aggregate* (:func:`aggregate`): a table and the queries of the broker's own users become one routing query for all.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TypeVar
 
-from twigcast import _core
+from twigcast._core import condition_tree
 from twigcast.overlay.onyx.content.decompose import Budget, decompose
 from twigcast.overlay.onyx.content.implication import conjunction_implies, without_implied
 from twigcast.overlay.onyx.content.implication_index import kept_without_implied
@@ -27,25 +26,25 @@ from twigcast.query.reading import read
 
 _Target = TypeVar("_Target", bound=Hashable)
 
-#: Nothing is wanted.
+#: The routing query that no message satisfies.
 NOTHING: RoutingQuery = frozenset()
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def everything(scope: str = "") -> RoutingQuery:
-    """The routing query that every message of a scope satisfies."""
+    """Returns the routing query that every message of a scope satisfies."""
     return frozenset({Disjunct(scope, frozenset())})
 
 
 def matching_condition(text: str, namespaces: Mapping[str, str] = _NONE, dialect: str = "xpath") -> Expr:
-    """The condition, at the document node, without which a query cannot match: its matching path, in normal form.
+    """Returns the condition at the document node that every match satisfies: the matching path in normal form.
 
     Raises:
         QueryError: The query is refused.
     """
     declared = dict(namespaces)
-    condition = read(_core.condition_tree(text, declared, dialect), declared)
+    condition = read(condition_tree(text, declared, dialect), declared)
     assert isinstance(condition, Expr)
     return condition
 
@@ -57,17 +56,17 @@ def routing_query(
     scope: str = "",
     budget: Budget = Budget(),  # noqa: B008 - immutable
 ) -> RoutingQuery:
-    """Map: the routing query of one user query.
+    """Returns the routing query of one user's query (Map).
 
-    Never fails on a query that the engine accepts: what cannot be expressed, or would take more than the budget, is
-    replaced by something that it implies. Empty if no message can match.
+    This never fails on a query that the engine accepts. What cannot be expressed, or exceeds the budget, is replaced by
+    something that it implies. The result is empty if no message can match.
 
     Args:
         text: XPath, or For-Where-Return.
-        namespaces: Prefix to URI; the empty prefix is the default for element names.
+        namespaces: URI by prefix; the empty prefix is the default for element names.
         dialect: `xpath`, `legacy` or `xquery`.
-        scope: Whose messages it is about.
-        budget: How much it may hold.
+        scope: Tenant whose messages are wanted.
+        budget: Bounds of the result.
 
     Raises:
         QueryError: The query is refused.
@@ -82,7 +81,7 @@ def is_generalised(
     dialect: str = "xpath",
     budget: Budget = Budget(),  # noqa: B008 - immutable
 ) -> bool:
-    """Whether the routing query of a user query is wider for want of budget. Remembered where it was made just now.
+    """Returns whether the routing query is wider because of the budget. Recent routing queries are cached.
 
     Raises:
         QueryError: The query is refused.
@@ -101,7 +100,7 @@ def _conjunctions(
 
 
 def _without_narrower(conjunctions: Iterable[frozenset[LinearPath]]) -> list[frozenset[LinearPath]]:
-    """Without those that imply another."""
+    """Returns conjunctions without those that imply another."""
     kept: list[frozenset[LinearPath]] = []
     for conjunction in sorted(conjunctions, key=lambda paths: (len(paths), sorted(paths))):
         if not any(conjunction_implies(conjunction, other) for other in kept):
@@ -111,7 +110,7 @@ def _without_narrower(conjunctions: Iterable[frozenset[LinearPath]]) -> list[fro
 
 
 def collect(received: Mapping[_Target, RoutingQuery]) -> dict[Disjunct, frozenset[_Target]]:
-    """Collect: one table for the routing queries of several targets; what they have in common is there once."""
+    """Returns one table of the routing queries of several targets, each disjunct once (Collect)."""
     table: dict[Disjunct, frozenset[_Target]] = {}
     for target, query in received.items():
         for disjunct in query:
@@ -120,9 +119,9 @@ def collect(received: Mapping[_Target, RoutingQuery]) -> dict[Disjunct, frozense
 
 
 def aggregate(table: Iterable[Disjunct], mapped: Iterable[RoutingQuery] = ()) -> RoutingQuery:
-    """Aggregate: one routing query for a table and the mapped queries of one's own users.
+    """Returns one routing query for a table and the routing queries of the own users (Aggregate).
 
-    All identifiers become this broker's own, so that the same disjunct of several targets counts once and a disjunct
-    that implies another goes, as far as that is seen without comparing each with each.
+    Targets are dropped, so that each disjunct counts once. A disjunct that implies another is left out if the
+    implication is found without comparing all pairs.
     """
     return frozenset(kept_without_implied([*table, *(disjunct for query in mapped for disjunct in query)]).values())

@@ -1,12 +1,9 @@
-"""The routing table of one broker: who of its neighbours wants what, matched by the compiled engine.
+"""The routing table of one broker: what each neighbour wants, matched by the compiled engine.
 
-What a neighbour wants comes as `RoutingDelta`s, what the broker's own users want as subscriptions. From these, and from
-the broadcast trees, follows what the broker itself wants from each neighbour: a disjunct *d* from neighbour *n* for the
-messages of the roots whose tree leads to the broker by way of *n*, and below it to somebody who wants *d*. That is kept
-up to date one disjunct at a time (Diao 2005, section 7.3.2; the deltas are ours) and told to the neighbour as deltas.
-
-All conjunctions of all neighbours are in one engine table, each distinct path once. Its labels are triples of scope,
-neighbour and roots; a message makes some of them count (see `twigcast.overlay.onyx.content.routing_index`).
+Interests of neighbours arrive as `RoutingDelta`s, those of the broker's own users as subscriptions. From these and the
+broadcast trees follows what the broker wants from each neighbour: a disjunct *d* from neighbour *n* for messages of the
+roots whose tree leads over *n* to the broker, and below it to a broker that wants *d*. This is updated one disjunct at
+a time and sent to the neighbour as deltas (Diao 2005, section 7.3.2; the deltas are not in the thesis).
 
 A table is used by one thread at a time.
 """
@@ -17,7 +14,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from twigcast import _core
+from twigcast._core import NameDictionary
 from twigcast.limits import Limits
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.content.announcement import Announcement, AnnouncementDelta, Generalise, InterestCover, Roots
@@ -28,17 +25,17 @@ from twigcast.overlay.onyx.messages import EVERYWHERE, Disjunct, Root, RoutingDe
 
 _NOWHERE: frozenset[Root] = frozenset()
 
-#: Conjunctions of one's own users among which those that are implied are looked for.
+#: Greatest number of conjunctions of the own users that are reduced by implication.
 _AGGREGATED_MAX = 200
-#: Conjunctions of one question.
-_ASKED_MAX = 5_000
+#: Most conjunctions of one question.
+_QUESTION_MAX = 5_000
 
 
 class BroadcastTrees(NamedTuple):
-    """The broadcast trees, as one broker sees them.
+    """The broadcast trees, as seen by one broker.
 
     Attributes:
-        parent: By root, the neighbour towards it; the broker itself, and what cannot be reached, is left out.
+        parent: By reachable root, the neighbour towards it.
         children: By root, the neighbours that get its messages from the broker.
     """
 
@@ -47,11 +44,11 @@ class BroadcastTrees(NamedTuple):
 
 
 class _Towards(NamedTuple):
-    """The trees, seen from a neighbour that is the parent in some.
+    """The trees in which one neighbour is the parent.
 
     Attributes:
         roots: Roots whose messages come from that neighbour.
-        through: By other neighbour, those of the roots whose messages are passed on to it.
+        through: By other neighbour, those of the roots whose messages are forwarded to it.
     """
 
     roots: frozenset[Root]
@@ -59,7 +56,7 @@ class _Towards(NamedTuple):
 
 
 class RoutingTable:
-    """See the module's documentation."""
+    """The interests of the users and neighbours of one broker, and its announcements."""
 
     def __init__(
         self,
@@ -67,15 +64,15 @@ class RoutingTable:
         boxes_max: int | None = None,
         generalise: Generalise = generalise,
     ) -> None:
-        """An empty table.
+        """Begins empty.
 
         Args:
             limits: Of messages and paths.
-            boxes_max: Conjunctions and distinct paths that may be announced to one neighbour; more are generalised.
-            generalise: How (see `twigcast.overlay.onyx.content.generalise`).
+            boxes_max: Most conjunctions and distinct paths announced to one neighbour; more are generalised.
+            generalise: Makes an announcement smaller (see `twigcast.overlay.onyx.content.generalise`).
         """
         self._limits = limits or Limits()
-        self._matching = RoutingIndex(self._limits)
+        self._index = RoutingIndex(self._limits)
         self._boxes_max = boxes_max
         self._generalise = generalise
         self._absorb = InterestCover()
@@ -91,19 +88,19 @@ class RoutingTable:
 
     @property
     def widened(self) -> int:
-        """How many paths of neighbours the engine refused; their conjunctions do without them, and so are wider."""
-        return self._matching.widened
+        """The number of paths of neighbours that the engine refused. Their conjunctions are wider without them."""
+        return self._index.widened
 
-    # The broker's own users.
+    # Own users.
 
     def subscribe(self, key: Hashable, query: RoutingQuery) -> None:
-        """Add a subscription's routing query, in place of the one that the key had."""
+        """Adds or replaces the routing query of a subscription."""
         before = self._subscriptions.get(key, frozenset())
         self._subscriptions[key] = query
         self._count_local(query, before)
 
     def unsubscribe(self, key: Hashable) -> bool:
-        """Remove a subscription; whether it was there."""
+        """Removes a subscription. Returns whether it was there."""
         query = self._subscriptions.pop(key, None)
         if query is None:
             return False
@@ -122,30 +119,30 @@ class RoutingTable:
                 self._mark(disjunct)
 
     def local(self, boxes_max: int | None = None) -> RoutingQuery:
-        """The routing query of the broker's own users, for `Recover`.
+        """Returns the routing query of the broker's own users, for `Recover`.
 
-        To find what is implied in a large one would take longer than what it saves in a question, and a question
-        with very many conjunctions costs everybody on its way: then it is for everything in their scopes.
+        A small one is reduced by implication, which for a larger one takes longer than it saves. A very large one is
+        replaced by everything in its scopes, since it would load all brokers that pass it on.
 
         Args:
-            boxes_max: Conjunctions and distinct paths that it may hold; `None`: any number.
+            boxes_max: Most conjunctions and distinct paths; `None`: as above.
         """
         if boxes_max is not None:
             return frozenset(self._generalise(self._local, boxes_max).values())
         if len(self._local) <= _AGGREGATED_MAX:
             return aggregate(self._local)
-        if len(self._local) > _ASKED_MAX:
+        if len(self._local) > _QUESTION_MAX:
             return frozenset(Disjunct(scope, frozenset()) for scope in {disjunct.scope for disjunct in self._local})
         wide = {disjunct.scope for disjunct in self._local if not disjunct.paths}
         return frozenset(one for one in self._local if not one.paths or one.scope not in wide)
 
-    # What neighbours want.
+    # Interests of neighbours.
 
     def apply(self, neighbour: Address, delta: RoutingDelta) -> bool:
-        """Take changes of what a neighbour wants.
+        """Applies changes of what a neighbour wants.
 
         Returns:
-            Whether they follow on what is known; if not, nothing changes and the neighbour is to begin again.
+            Whether their version follows the previous one; otherwise nothing has changed.
         """
         expected = self._versions_in.get(neighbour)
         if delta.version != 0 and (expected is None or delta.version != expected):
@@ -163,18 +160,18 @@ class RoutingTable:
         return True
 
     def forget(self, neighbour: Address) -> None:
-        """The link to a neighbour is gone: neither side knows anything of the other any more."""
+        """Removes all that concerns a neighbour whose link has ended."""
         for disjunct in list(self._remote.get(neighbour, ())):
             self._set_remote(neighbour, disjunct, _NOWHERE)
-        for held in (self._remote, self._versions_in, self._versions_out, self._announcements, self._dirty):
-            held.pop(neighbour, None)
+        for table in (self._remote, self._versions_in, self._versions_out, self._announcements, self._dirty):
+            table.pop(neighbour, None)
 
     def remote(self, neighbour: Address) -> Mapping[Disjunct, Roots]:
-        """What a neighbour wants: disjuncts and the roots for whose messages they hold."""
+        """Returns what a neighbour wants: disjuncts with the roots for whose messages they hold."""
         return dict(self._remote.get(neighbour, {}))
 
     def remote_count(self, neighbour: Address) -> int:
-        """How many disjuncts a neighbour wants."""
+        """Returns the number of disjuncts that a neighbour wants."""
         return len(self._remote.get(neighbour, ()))
 
     def _set_remote(self, neighbour: Address, disjunct: Disjunct, roots: Roots) -> None:
@@ -191,13 +188,13 @@ class RoutingTable:
             wanting.discard(neighbour)
             if not wanting:
                 del self._wanting[disjunct]
-        self._matching.change(neighbour, disjunct, before, roots)
+        self._index.change(neighbour, disjunct, before, roots)
         self._mark(disjunct, origin=neighbour)
 
-    # What is wanted from neighbours.
+    # Announcements.
 
     def set_trees(self, trees: BroadcastTrees) -> None:
-        """Take new broadcast trees."""
+        """Replaces the broadcast trees."""
         before, self._towards = self._towards, _seen_from_parents(trees)
         for neighbour, dirty in self._dirty.items():
             if before.get(neighbour) != self._towards.get(neighbour):
@@ -209,7 +206,7 @@ class RoutingTable:
                 dirty.add(disjunct)
 
     def interests_from(self, neighbour: Address) -> dict[Disjunct, Roots]:
-        """All that the broker wants from a neighbour, exactly, computed afresh."""
+        """Returns the exact interests for a neighbour, computed from scratch."""
         requested = {
             disjunct: self._roots_from(neighbour, disjunct)
             for disjunct in dict.fromkeys((*self._local, *self._wanting))
@@ -228,15 +225,11 @@ class RoutingTable:
             if through:
                 own = self._remote[child][disjunct]
                 roots |= through if isinstance(own, str) else through & own
-        # More than is needed where a tree changes, and shorter: no message comes from there for another root.
+        # Shorter than all roots of the neighbour, from which no messages of other roots come.
         return EVERYWHERE if len(roots) == len(towards.roots) else roots
 
     def delta(self, neighbour: Address) -> RoutingDelta | None:
-        """What is to be told a neighbour since the last time; the first time, or after `begin_again`, everything.
-
-        Returns:
-            `None` where nothing has changed.
-        """
+        """Returns what has changed for a neighbour since the last call, the first time everything, or `None`."""
         if neighbour not in self._announcements:
             self._announcements[neighbour] = Announcement(self._boxes_max, self._generalise, self._absorb)
             self._dirty[neighbour] = set()
@@ -249,21 +242,10 @@ class RoutingTable:
         changes = self._announcements[neighbour].update(changed)
         return self._numbered(neighbour, changes) if changes.interests or changes.unwanted else None
 
-    def begin_again(self, neighbour: Address) -> None:
-        """A neighbour has missed something: the next delta to it is the whole again."""
-        for held in (self._announcements, self._dirty, self._versions_out):
-            held.pop(neighbour, None)
-
     def announced(self, neighbour: Address) -> Mapping[Disjunct, Roots]:
-        """What a neighbour has been told."""
+        """Returns what a neighbour was sent."""
         announcement = self._announcements.get(neighbour)
         return {} if announcement is None else dict(announcement.announced)
-
-    def tighten(self, neighbour: Address) -> RoutingDelta | None:
-        """Bring what a neighbour has been told to what it would be told if it were told everything now."""
-        announcement = self._announcements.get(neighbour)
-        changes = None if announcement is None else announcement.tighten()
-        return self._numbered(neighbour, changes) if changes and (changes.interests or changes.unwanted) else None
 
     def _numbered(self, neighbour: Address, changes: AnnouncementDelta) -> RoutingDelta:
         version = self._versions_out.get(neighbour, 0)
@@ -273,37 +255,37 @@ class RoutingTable:
     # Messages.
 
     def route(self, message: bytes, scope: str, root: Root, among: Iterable[Address]) -> frozenset[Address]:
-        """The neighbours, of those given, that want a message.
+        """Returns the neighbours that want a message.
 
         Args:
             message: XML.
-            scope: Whose message it is.
+            scope: Its tenant.
             root: Its root.
-            among: Where it may go: the children in its root's tree.
+            among: The neighbours to which it may go: the children in the tree of its root.
 
         Raises:
-            RejectedMessage: The message is malformed or over a limit: it cannot be said who wants it.
+            RejectedMessage: The message is malformed or over a limit, so it is not known who wants it.
         """
-        return self._matching.route(message, scope, root, frozenset(among))
+        return self._index.route(message, scope, root, frozenset(among))
 
     def route_stream(
         self,
         stream: bytes,
-        dictionary: _core.NameDictionary | None,
+        dictionary: NameDictionary | None,
         scope: str,
         root: Root,
         among: Iterable[Address],
     ) -> frozenset[Address]:
-        """Like `route`, for a message that comes as an element stream.
+        """Returns the same as `route`, for a message that comes as an element stream.
 
         Raises:
-            RejectedMessage: The stream is damaged, or what it says is no message or over a limit.
+            RejectedMessage: The stream is damaged, or its message is malformed or over a limit.
         """
-        return self._matching.route_stream(stream, dictionary, scope, root, frozenset(among))
+        return self._index.route_stream(stream, dictionary, scope, root, frozenset(among))
 
     def holding(self, message: bytes, scope: str, root: Root) -> dict[Address, list[Disjunct]]:
-        """Why a message goes where it goes: the disjuncts of each neighbour that it satisfies."""
-        holding = self._matching.holding(message)
+        """Returns, by neighbour, the disjuncts that a message satisfies."""
+        holding = self._index.holding(message)
         return {
             neighbour: [
                 disjunct
@@ -314,7 +296,7 @@ class RoutingTable:
         }
 
     def statistics(self) -> dict[str, int]:
-        """Counts and byte sizes."""
+        """Returns counts and byte sizes."""
         counts = {
             "subscriptions": len(self._subscriptions),
             "local_disjuncts": len(self._local),
@@ -322,7 +304,7 @@ class RoutingTable:
             "announced_disjuncts": sum(len(each.announced) for each in self._announcements.values()),
             "widened_paths": self.widened,
         }
-        return counts | {f"engine_{name}": count for name, count in self._matching.statistics().items()}
+        return counts | {f"engine_{name}": count for name, count in self._index.statistics().items()}
 
 
 def _seen_from_parents(trees: BroadcastTrees) -> dict[Address, _Towards]:

@@ -1,4 +1,4 @@
-"""Expressions with something in them replaced: prefixes, or where paths start."""
+"""Substitution in expressions: of prefixes, variables, or the start of paths."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from twigcast.query import (
 
 
 class _Rewriting:
-    """Goes through an expression in the order of its text; leaves it as it is."""
+    """A copy of an expression, made in the order of its text."""
 
     def test(self, test: NameTest | KindTest) -> NameTest | KindTest:
-        """A node test."""
+        """Returns the copy of a node test."""
         return test
 
     def start(self, start: PathStart) -> PathStart:
-        """Where a path starts."""
+        """Returns the copy of the start of a path."""
         if isinstance(start, Filtered):
             return Filtered(self.expression(start.primary), tuple(map(self.predicate, start.predicates)))
         return start
 
     def predicate(self, expression: Expr) -> Expr:
-        """A predicate, whose context is another than that of the path."""
+        """Returns the copy of a predicate, whose context is another than that of the path."""
         return self.expression(expression)
 
     def expression(self, expression: Expr) -> Expr:
-        """Any expression."""
+        """Returns the copy of an expression."""
         match expression:
             case Path(start, steps):
                 return Path(self.start(start), tuple(map(self._step, steps)))
@@ -69,30 +69,30 @@ class _Rewriting:
 
 
 class WithPrefixes(_Rewriting):
-    """Other prefixes; these are asked for in the order in which the text needs them."""
+    """A copy with other prefixes, which are requested in the order of the text."""
 
     def __init__(self, prefix_of: Callable[[str], str]) -> None:
         self._prefix_of = prefix_of
 
     def test(self, test: NameTest | KindTest) -> NameTest | KindTest:
-        """A node test, with its prefix if it has a namespace."""
+        """Returns a node test, with its prefix if it has a namespace."""
         if isinstance(test, KindTest) or not test.namespace:
             return test
         return self.name(test)
 
     def name(self, test: NameTest) -> NameTest:
-        """A name test with its prefix."""
+        """Returns a name test with its prefix."""
         return NameTest(test.local, test.namespace, self._prefix_of(test.namespace)) if test.namespace else test
 
 
 class WithVariables(_Rewriting):
-    """Other names for variables; those without one are marked as unknown."""
+    """A copy with other names of variables; those without a new name are marked as unknown."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
 
     def start(self, start: PathStart) -> PathStart:
-        """Where a path starts: a variable by its new name."""
+        """Returns the start of a path, a variable by its new name."""
         if isinstance(start, Variable):
             # No query can use this name.
             return Variable(self._names.get(start.name, f"?{start.name}"))
@@ -100,21 +100,21 @@ class WithVariables(_Rewriting):
 
 
 class AtVariable(_Rewriting):
-    """A variable in place of the context node."""
+    """A copy with a variable in place of the context node."""
 
     def __init__(self, variable: str) -> None:
         self._variable = variable
 
     def start(self, start: PathStart) -> PathStart:
-        """Where a path starts: the variable for the context node."""
+        """Returns the start of a path, the variable for the context node."""
         return Variable(self._variable) if isinstance(start, ContextNode) else super().start(start)
 
     def predicate(self, expression: Expr) -> Expr:
-        """A predicate, which stays."""
+        """Returns a predicate unchanged."""
         return expression
 
     def expression(self, expression: Expr) -> Expr:
-        """Any expression, without the `.` steps that a variable needs no more."""
+        """Returns the copy of an expression, without the `.` steps that are superfluous after a variable."""
         rewritten = super().expression(expression)
         if isinstance(rewritten, Path) and isinstance(rewritten.start, Variable):
             itself = Step(Axis.SELF, NODE)

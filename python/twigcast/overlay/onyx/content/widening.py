@@ -1,7 +1,7 @@
-"""Ways to make a linear path or a conjunction wider, each implied by what it is made from (rules 1 to 6).
+"""Rules that make a linear path or a conjunction wider, so that the original implies the result (rules 1 to 6).
 
-1. drop a condition; 2. widen comparisons with constants until they cover several (:func:`hull`); 3. `*` in place of a
-name; 4. `//` in place of `/`, also where steps between are left out; 5. cut a trailing step; 6. drop a path of the
+1. Drop a condition. 2. Widen comparisons with constants until they cover several (:func:`hull`). 3. Replace a name by
+`*`. 4. Replace `/` by `//`, also to leave out steps in between. 5. Cut a trailing step. 6. Drop a path of the
 conjunction.
 """
 
@@ -11,21 +11,22 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from twigcast.overlay.onyx.content.implication import number_in, number_of, without_implied
+from twigcast.overlay.documents import number_of
+from twigcast.overlay.onyx.content.implication import number_in, without_implied
 from twigcast.overlay.onyx.content.linear import LinearStep, Steps, path_of, sort_key, step_of, steps_of
 from twigcast.overlay.onyx.messages import Disjunct, LinearPath
 from twigcast.query import ANY, NODE, Axis, Compare, ContextNode, Expr, Literal, Number, Operator, Or, Path, Step
 
-#: Texts that a widened comparison still lists.
+#: Most texts that a widened comparison lists.
 LISTED_MAX = 8
-#: Paths of a conjunction that are dropped one by one; where there are more, all but one are.
+#: Paths of a conjunction up to which single ones are dropped; of more, all but one are.
 _DROPPED_MAX = 6
 
 _ITSELF = Path(ContextNode(), (Step(Axis.SELF, NODE),))
 
 
 def wider(disjunct: Disjunct) -> Iterator[Disjunct]:
-    """Conjunctions that a conjunction implies, each wider by one rule; the last one is always true."""
+    """Yields conjunctions that a conjunction implies, each wider by one rule. The last one is always true."""
     paths = disjunct.paths
     bare = without_implied(path_of(_without_conditions(steps_of(path))) for path in paths)
     if bare != paths:
@@ -42,7 +43,7 @@ def wider(disjunct: Disjunct) -> Iterator[Disjunct]:
 
 
 def wider_paths(path: LinearPath) -> Iterator[LinearPath]:
-    """Linear paths that a path implies, each wider by one rule."""
+    """Yields linear paths that a path implies, each wider by one rule."""
     steps = steps_of(path)
     last = len(steps) - 1
     for index, step in enumerate(steps):
@@ -54,7 +55,7 @@ def wider_paths(path: LinearPath) -> Iterator[LinearPath]:
         if not step.descendant:
             yield path_of(_with(steps, index, step._replace(descendant=True)))
         if index < last:
-            # What is left when the step is left out.
+            # Without the step.
             yield path_of((*steps[:index], steps[index + 1]._replace(descendant=True), *steps[index + 2 :]))
     if last:
         yield path_of(steps[:last])
@@ -73,13 +74,13 @@ def _without_conditions(steps: Steps) -> Steps:
 
 
 class OneOf(NamedTuple):
-    """One of these texts."""
+    """A set of texts, one of which is the value."""
 
     texts: frozenset[str]
 
 
 class Interval(NamedTuple):
-    """A number between these; the bounds belong to it unless open."""
+    """An interval of numbers. Its bounds belong to it unless they are open."""
 
     low: float = -math.inf
     low_open: bool = False
@@ -87,12 +88,12 @@ class Interval(NamedTuple):
     high_open: bool = False
 
 
-#: What the comparisons of one subject with constants allow.
+#: The values that comparisons of one subject with constants allow.
 Allowed: TypeAlias = OneOf | Interval
 
 
 def allowed_by(condition: Expr) -> tuple[Expr, Allowed] | None:
-    """The subject of a condition and what it allows, if it compares one subject with constants only."""
+    """Returns the subject of a condition and the allowed values, if it compares one subject with constants only."""
     if isinstance(condition, Or):
         results = [allowed_by(operand) for operand in condition.operands]
         listed = [each for each in results if each is not None and isinstance(each[1], OneOf)]
@@ -122,7 +123,7 @@ def _interval(operator: Operator, bound: float) -> Interval | None:
 
 
 def hull(allowed: Iterable[Allowed]) -> Allowed | None:
-    """The smallest that covers all of them, of those that can be written briefly; `None`: anything."""
+    """Returns the smallest set of values that covers all and has a short text; `None`: all values."""
     all_of_them = list(allowed)
     texts = [each.texts for each in all_of_them if isinstance(each, OneOf)]
     if len(texts) == len(all_of_them):
@@ -145,7 +146,7 @@ def hull(allowed: Iterable[Allowed]) -> Allowed | None:
 
 
 def conditions_of(subject: Expr, allowed: Allowed | None) -> list[Expr]:
-    """Conditions that say what a subject may be; of one that may be anything, that it is there."""
+    """Returns conditions for the allowed values of a subject. If all are allowed, the subject has to exist."""
     if allowed is None:
         return [] if subject == _ITSELF else [subject]
     if isinstance(allowed, OneOf):
@@ -163,15 +164,21 @@ def conditions_of(subject: Expr, allowed: Allowed | None) -> list[Expr]:
     return results
 
 
-class _Open(NamedTuple):
-    """A step without its constants: conditions that stay, subjects of those with constants, and what these allow."""
+class _OpenStep(NamedTuple):
+    """A step with its constants taken out.
+
+    Attributes:
+        bare: The step with its other conditions.
+        subjects: What is compared with constants.
+        allowed: The allowed values of each subject.
+    """
 
     bare: LinearStep
     subjects: tuple[Expr, ...]
     allowed: tuple[Allowed, ...]
 
 
-def _open(step: LinearStep) -> _Open:
+def _open(step: LinearStep) -> _OpenStep:
     kept: list[Expr] = []
     bounds: dict[str, tuple[Expr, Allowed]] = {}
     for condition in step.conditions:
@@ -182,12 +189,12 @@ def _open(step: LinearStep) -> _Open:
         subject, allowed = result
         key = sort_key(subject)
         before = bounds.get(key)
-        # Of two that cannot be put together, one alone is wider than both.
+        # If two cannot be combined, one of them is kept, which is wider.
         together = allowed if before is None else _both(before[1], allowed)
         bounds[key] = (subject, together)
     ordered = [bounds[key] for key in sorted(bounds)]
     bare = step_of(step.descendant, step.test, kept)
-    return _Open(bare, tuple(subject for subject, _ in ordered), tuple(allowed for _, allowed in ordered))
+    return _OpenStep(bare, tuple(subject for subject, _ in ordered), tuple(allowed for _, allowed in ordered))
 
 
 def _both(one: Allowed, other: Allowed) -> Allowed:
@@ -198,12 +205,12 @@ def _both(one: Allowed, other: Allowed) -> Allowed:
         together = one._replace(low=other.low, low_open=other.low_open)
     elif one.high == math.inf and other.low == -math.inf:
         together = one._replace(high=other.high, high_open=other.high_open)
-    # Of several texts one may be above and another below: that is not to become an equality.
+    # Of several nodes, one may satisfy the lower bound and another the upper one: that is no equality.
     return together if together.low != together.high else one
 
 
 def without_constants(path: LinearPath) -> str:
-    """A text that is the same for paths that differ in the constants of their comparisons alone."""
+    """Returns a text that is equal for paths that differ only in the constants of their comparisons."""
     return "|".join(
         str((step.descendant, step.test, [*map(sort_key, step.conditions), None, *map(sort_key, subjects)]))
         for step, subjects, _ in map(_open, steps_of(path))
@@ -211,7 +218,7 @@ def without_constants(path: LinearPath) -> str:
 
 
 def covering(paths: Sequence[LinearPath]) -> LinearPath:
-    """The path that each of these implies, where they differ in the constants of their comparisons alone (rule 2)."""
+    """Returns the path that all paths imply, which differ only in the constants of their comparisons (rule 2)."""
     steps: list[LinearStep] = []
     for parallel in zip(*(map(_open, steps_of(path)) for path in paths), strict=True):
         first = parallel[0]

@@ -1,4 +1,4 @@
-"""Reaching a broker, again and again, as long as there is no link to it."""
+"""Dialing a broker, and again whenever its link has ended."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.errors import CertificateError, FrameError, NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.errors import CertificateError, NetworkError, PeerRefused
 from twigcast.overlay.onyx.network.greeting import CERTIFICATE, DUPLICATE, FRAME, STOPPING, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
-from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.packets import frame, packet
 from twigcast.overlay.onyx.network.reports import DialReport
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 from twigcast.overlay.onyx.network.streams import PATH, DialedStream, options, same
@@ -24,16 +24,16 @@ from twigcast.overlay.onyx.network.tls import Certificates, Target
 logger = logging.getLogger(__name__)
 
 _HANDSHAKE: Final = ("handshake", "certificate", "ssl_error", "verification check")
-"""Words by which gRPC tells that it was the certificates."""
+"""Words in errors of gRPC that point to the certificates."""
 
 
 class Dialer:
-    """Keeps one broker reached.
+    """A task that keeps a link to one broker.
 
     Args:
-        target: Where it is.
-        links: What a link becomes part of.
-        certificates: Ours; ``None``: there are none.
+        target: Its address.
+        links: Takes the link.
+        certificates: Those of this broker; ``None``: it has none.
     """
 
     def __init__(self, target: Target, links: Links, certificates: Certificates | None) -> None:
@@ -41,21 +41,21 @@ class Dialer:
         self._links = links
         self._certificates = certificates
         self._identity: int | None = None
-        """Who was there last time."""
+        """Number of the broker that answered last."""
         self._named = target.host
-        """The name that its certificate must hold."""
+        """The name that its certificate must have."""
         self._attempts = 0
         self._reason: str | None = None
         self._at: float | None = None
 
     def report(self) -> DialReport | None:
-        """Why there is no link; ``None``: there is one."""
+        """Returns why there is no link, or ``None`` if there is one."""
         if self._identity is not None and self._links.of(self._identity) is not None:
             return None
         return DialReport(str(self.target), self._attempts, self._reason, self._at)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Dials until cancelled."""
         while True:
             if self._identity is not None:
                 await self._links.gone(self._identity)
@@ -76,7 +76,7 @@ class Dialer:
         return self._links.settings
 
     def _failed(self, error: NetworkError) -> float:
-        """Remember a failure that trying again will hardly mend; how long to wait."""
+        """Records a failure that is likely to remain. Returns the pause."""
         if isinstance(error, PeerRefused) and error.kind == DUPLICATE:
             self._attempts, self._reason = 0, None
             return self._settings.pause_seconds_min
@@ -89,7 +89,7 @@ class Dialer:
     def _unreachable(self, reason: str) -> float:
         if any(word in reason.lower() for word in _HANDSHAKE):
             called = "" if self._named == self.target.host else f"; it calls itself {self._named}"
-            # The broker at this address may be another one by now.
+            # Another broker may be at this address by now.
             self._named = self.target.host
             return self._failed(CertificateError(f"the certificates do not fit{called}: {reason[:300]}"))
         if self._note_failure(reason):
@@ -102,19 +102,19 @@ class Dialer:
         return min(settings.pause_seconds_min * (1 << doublings), settings.pause_seconds_max)
 
     def _note_failure(self, reason: str) -> bool:
-        """Remember why it failed; whether that is new."""
-        existing = reason == self._reason
+        """Records why an attempt failed. Returns whether the reason is new."""
+        is_new = reason != self._reason
         self._attempts += 1
         self._reason, self._at = reason, time.time()
-        return not existing
+        return is_new
 
-    # One attempt ------------------------------------------------------------------------------------------------------
+    # One attempt.
 
     async def _attempt(self) -> bool:
-        """Have a link until it ends; whether there was one.
+        """Begins a link and waits for its end. Returns whether there was one.
 
-        ``False``: the broker there has another name than its address, and is to be dialed again under that name, so
-        that its certificate proves it.
+        ``False`` means that the name of the broker differs from its address. It has to be dialed again under that name,
+        so that its certificate proves it.
         """
         channel = self._channel()
         async with channel:
@@ -144,26 +144,25 @@ class Dialer:
 
     async def _greet(self, stream: DialedStream) -> Greeting:
         await stream.write(packet([frame(self._links.greeting())]))
-        data = await stream.read()
-        if data is None:
-            raise ConnectionError("it ended the call without an answer")
         try:
-            answers = read_packet(data)
-        except FrameError as error:
-            refusal = PeerRefused(FRAME, f"its greeting is no packet: {error.reason}")
-            self._links.refused(str(self.target), refusal)
-            raise refusal from None
-        if len(answers) == 1 and isinstance(answers[0], GoAway):
-            refusal = PeerRefused(answers[0].kind, answers[0].reason)
-            if refusal.reason != self._reason:
-                self._links.refused(str(self.target), refusal, by_them=True)
-            raise refusal
-        if len(answers) != 1 or not isinstance(answers[0], Greeting):
-            raise PeerRefused(FRAME, "it does not greet")
-        return answers[0]
+            answer = await stream.read_message()
+        except PeerRefused as error:
+            self._links.refused(str(self.target), error)
+            raise
+        match answer:
+            case None:
+                raise ConnectionError("it ended the call without an answer")
+            case GoAway(kind, reason):
+                refusal = PeerRefused(kind, reason)
+                if reason != self._reason:
+                    self._links.refused(str(self.target), refusal, by_them=True)
+                raise refusal
+            case Greeting():
+                return answer
+        raise PeerRefused(FRAME, "it does not greet")
 
     async def _accept(self, stream: DialedStream, peer: Greeting, proven: frozenset[str] | None) -> None:
-        """Say that its greeting is accepted, or why not."""
+        """Answers the greeting of the broker."""
         try:
             self._links.admit(peer, dialed=True, proven=proven)
         except PeerRefused as refusal:
@@ -180,10 +179,10 @@ class Dialer:
         self._identity = peer.identity
         began = time.monotonic()
         kind, reason = await self._links.keep(stream, peer, where=str(self.target), dialed=True, proven=proven)
-        # A link that breaks at once is tried again more slowly.
+        # After a link that ended at once, the pause grows.
         lasted = time.monotonic() - began > self._settings.pause_seconds_max
         self._attempts = 0 if lasted else self._attempts + 1
         self._reason, self._at = reason, time.time()
         if kind == FRAME:
-            # It would send the same again at once.
+            # The broker would send the same again.
             raise PeerRefused(kind, reason)

@@ -1,7 +1,7 @@
-"""A node of ONYX in a real network: its links, its clock, its timers.
+"""The driver: runs a node in a real network, with links, a clock and timers.
 
-Everything happens in one event loop, that of the thread which starts the driver. Commands to the node that come from
-elsewhere are given in that loop, and their effects handed to :meth:`Driver.act`.
+All runs in the event loop in which the driver is made. Commands to the node are given in that loop, and their effects
+passed to :meth:`Driver.act`.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ logger = logging.getLogger(__name__)
 
 
 class OverlayNode(Protocol):
-    """What the driver asks of a node. Times are seconds of a clock that only goes forward."""
+    """The methods of a node that the driver calls. Times are seconds of a monotonic clock."""
 
     def link_up(self, neighbour: Address, cost: int, now: float) -> Effects:
-        """There is a new link to a neighbour; what it costs."""
+        """Begins a link to a neighbour."""
 
     def link_cost(self, neighbour: Address, cost: int, now: float) -> Effects:
-        """A link costs something else now."""
+        """Changes the cost of a link."""
 
     def link_down(self, neighbour: Address, now: float) -> Effects:
-        """The link to a neighbour broke; what was under way may be lost."""
+        """Ends a link. What was under way may be lost."""
 
     def receive(self, sender: Address, message: Any, now: float) -> Effects:
-        """A neighbour has sent a message."""
+        """Processes a message of a neighbour."""
 
     def wake(self, timer: Hashable, now: float) -> Effects:
-        """A timer set earlier went off."""
+        """Runs a timer that was set earlier."""
 
 
 class Driver:
-    """Runs a node, in the event loop in which it is made.
+    """The driver of a node.
 
     Args:
-        node: It.
-        name: Of the broker.
-        instance: Of its store.
-        incarnation: Of this start.
-        software: Its release, for people.
-        deliver: Takes what the node hands to the application.
+        node: The node.
+        name: Name of the broker.
+        instance: Instance of its store.
+        incarnation: Number of this start.
+        software: Release of the software, for reports.
+        deliver: Receives the events of the node.
         settings: Bounds and times.
-        certificates: Ours; ``None``: links without them, which the caller has made sure are permitted.
-        listen: Host and port for others to dial; ``None``: none is dialed.
-        where: How others reach it, for people; by default where it listens.
-        join: Brokers to be reached.
-        bodies: Brings messages into forms.
-        forms: Which forms, for which neighbour; by default text for all.
+        certificates: Those of this broker; ``None``: links have none, which the caller has checked.
+        listen: Host and port to listen on; ``None``: others cannot dial.
+        where: Address for reports; by default that on which the driver listens.
+        join: Brokers to dial.
+        bodies: Converts message bodies.
+        forms: The forms for each neighbour; by default text.
     """
 
     def __init__(
@@ -99,15 +99,15 @@ class Driver:
         self._dialers = [Dialer(target, self.links, certificates) for target in join]
         self._tasks: list[asyncio.Task[None]] = []
         self._costs: dict[int, int] = {}
-        """By neighbour, what the node was told."""
+        """By neighbour, the cost that the node has."""
         self._cost_sent_at: dict[int, float] = {}
-        """When."""
+        """By neighbour, when the node got that cost."""
         self._timers: set[asyncio.TimerHandle] = set()
         self._loop = asyncio.get_running_loop()
         self._running = True
 
     def greeting(self) -> Greeting:
-        """How this broker greets now."""
+        """Returns the greeting of this broker."""
         return Greeting(
             PROTOCOL, self._name, self._instance, self._incarnation, self._where, time.time(), self._software
         )
@@ -115,25 +115,25 @@ class Driver:
     def _exchange(self, peer: str) -> Exchange:
         return Exchange(self._bodies, self._forms.of(peer))
 
-    # Start and stop ---------------------------------------------------------------------------------------------------
+    # Start and stop.
 
     async def start(self) -> None:
-        """Listen, and begin to dial.
+        """Starts listening and dialing.
 
         Raises:
-            NetworkError: The address is taken, or cannot be used.
-            CertificateError: A file cannot be used.
+            NetworkError: The address is in use or unusable.
+            CertificateError: A file is unusable.
         """
         if self._listener is not None:
             await self._listener.start()
             self._where = self._where or self._listener.address
-            logger.info("brokers are listened for on %s", self._listener.address)
+            logger.info("listening for brokers on %s", self._listener.address)
         self._tasks = [asyncio.create_task(dialer.run()) for dialer in self._dialers]
         for task in self._tasks:
-            task.add_done_callback(_see)
+            task.add_done_callback(_log_failure)
 
     async def stop(self) -> None:
-        """End all links, tell the neighbours so, and listen no more."""
+        """Ends all links, notifies the neighbours, and stops listening."""
         self._running = False
         for task in self._tasks:
             task.cancel()
@@ -147,36 +147,36 @@ class Driver:
 
     @property
     def where(self) -> str:
-        """How others reach this broker; empty: they do not."""
+        """The address of this broker for others; empty: they cannot dial."""
         return self._where
 
     @property
     def port(self) -> int | None:
-        """The port on which it listens."""
+        """The port on which the driver listens."""
         return None if self._listener is None else self._listener.port
 
     def reports(self) -> list[LinkReport]:
-        """All links as they are now."""
+        """Returns the state of all links."""
         return [link.report() for link in self.links.all()]
 
     def dials(self) -> list[DialReport]:
-        """The brokers that are to be reached and are not linked."""
+        """Returns the brokers to dial that have no link."""
         return [report for dialer in self._dialers if (report := dialer.report()) is not None]
 
     @property
     def troubles(self) -> LinkFaults:
-        """What went wrong with links."""
+        """The faults of links."""
         return self.links.troubles
 
-    def tell(self, kind: str, peer: str, reason: str) -> None:
-        """Remember and log something that a person should know."""
+    def report_fault(self, kind: str, peer: str, reason: str) -> None:
+        """Logs a fault for the operator, and adds it to the latest ones."""
         self.troubles.add(kind, peer, reason)
         logger.error("%s", reason, extra={"peer": peer, "kind": kind})
 
-    # The node ---------------------------------------------------------------------------------------------------------
+    # The node.
 
     def act(self, effects: Effects) -> None:
-        """Do what the node wants done."""
+        """Carries out the effects of the node."""
         if effects.timers:
             for timer in effects.timers:
                 self._set_timer(timer.delay, timer.name)
@@ -203,33 +203,33 @@ class Driver:
         self._timers.add(handle)
 
     def has_capacity_for(self, identity: int) -> bool:
-        """Whether a neighbour takes what is sent to it: less than a quarter of what may wait does."""
+        """Returns whether less than a quarter of what may wait for a neighbour is waiting."""
         link = self.links.of(identity)
         return link is None or link.queue_bytes < self.settings.queue_bytes_max // 4
 
     def read(self, on: bool) -> None:
-        """Read what neighbours send, or leave it with them for now: they then wait, or break the links off."""
+        """Starts or stops reading from all links. While it is stopped, neighbours wait or close the links."""
         self.links.read(on)
 
-    # What links tell --------------------------------------------------------------------------------------------------
+    # Called by links.
 
     def link_up(self, link: Link) -> None:
-        """A link has begun."""
+        """Reports a new link to the node."""
         cost = self._costs[link.identity] = self._costs.get(link.identity, 1)
         self.act(self._node.link_up(link.identity, cost, time.monotonic()))
 
     def link_down(self, link: Link) -> None:
-        """A link has ended."""
+        """Reports the end of a link to the node."""
         if self._running:
             self.act(self._node.link_down(link.identity, time.monotonic()))
 
     def arrived(self, link: Link, message: Any) -> None:
-        """A message has come."""
+        """Passes a message to the node."""
         if self._running:
             self.act(self._node.receive(link.identity, message, time.monotonic()))
 
     def round_trip(self, link: Link) -> None:
-        """There is a new round trip: the node is told where the cost of the link is quite another."""
+        """Reports the cost of a link to the node if it differs much from the last one."""
         if link.round_trip is None or not self._running:
             return
         cost = max(1, math.ceil(link.round_trip * 1_000))
@@ -242,12 +242,11 @@ class Driver:
 
 
 def _differ(cost: int, before: int, settings: NetworkSettings) -> bool:
-    """Whether a cost is so different that trees may have to change."""
+    """Returns whether a cost has changed so much that trees may have to change."""
     low, high = sorted((cost, before))
     return high - low >= settings.cost_milliseconds and high >= settings.cost_factor * low
 
 
-def _see(task: asyncio.Task[None]) -> None:
-    """A dialer never ends by itself: what ended it is a fault."""
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("a broker is dialed no more", exc_info=error)
+        logger.error("a dialer has failed", exc_info=error)

@@ -4,9 +4,9 @@
 
     OverlayError
     └── NetworkError
-        ├── FrameError              bytes that are no packet of a broker            .reason
-        ├── PeerRefused             a broker that is not talked to                  .kind .reason
-        └── CertificateError        certificates that cannot be used                .reason
+        ├── FrameError              bytes that are no valid packet                  .reason
+        ├── PeerRefused             a broker without permission for a link          .kind .reason
+        └── CertificateError        unusable certificates                           .reason
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twigcast.overlay.errors import OverlayError
 
 
 class NetworkError(OverlayError):
-    """Something that the driver could not do.
+    """An action that the driver could not carry out.
 
     Args:
         reason: What happened and what to do, in one sentence.
@@ -32,7 +32,7 @@ class NetworkError(OverlayError):
 
 
 class FrameError(NetworkError):
-    """Bytes that are no packet of a broker: damaged, cut off, or beyond a bound.
+    """Bytes that are no valid packet: damaged, cut off, or over a bound.
 
     Args:
         reason: What is wrong with them.
@@ -42,11 +42,11 @@ class FrameError(NetworkError):
 
 
 class PeerRefused(NetworkError):
-    """A broker that is not talked to.
+    """The refusal of a link to a broker.
 
     Args:
-        kind: What for, as in the counter of refusals: one of those in :mod:`~twigcast.overlay.onyx.network.greeting`.
-        reason: The same for people.
+        kind: One of the kinds in :mod:`~twigcast.overlay.onyx.network.greeting`.
+        reason: The reason in a sentence.
     """
 
     code = "overlay-peer"
@@ -58,10 +58,10 @@ class PeerRefused(NetworkError):
 
 
 class CertificateError(NetworkError):
-    """Certificates that cannot be used.
+    """Unusable certificates.
 
     Args:
-        reason: Which file, and what is wrong with it.
+        reason: The file and its fault.
     """
 
     code = "overlay-certificate"

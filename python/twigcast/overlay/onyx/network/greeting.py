@@ -1,12 +1,12 @@
-"""What two brokers tell each other first, and when one does not talk to the other.
+"""The greetings of two brokers, and the reasons to refuse a link.
 
-The broker that dials sends its :class:`Greeting`; the other answers with its own or with :class:`GoAway`; the first
-then says :class:`Ready` or refuses in its turn. Only then is there a link.
+The broker that dials sends its :class:`Greeting`. The other answers with its own or with :class:`GoAway`. The first
+then sends :class:`Ready` or refuses in turn. Only then is there a link.
 
-A broker is called by its *name*, which its certificate must hold. What it is, is its store: its number in the protocol
-is made from the name and from the *instance*, which is drawn when the store is made. So a broker that begins anew under
-its old name is another root, and nobody takes its message 1 for one that is long known. Starts of one store are told
-apart by their *incarnation*, which grows: the later one takes the place of the earlier.
+A broker has a *name*, which must be in its certificate. Its identity is that of its store: the number in the protocol
+is computed from the name and the *instance*, which is drawn when the store is made. So a broker with a new store under
+its old name is another root, and its message 1 is not confused with an earlier one. Starts of one store have a growing
+*incarnation*; a later start replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from typing import Final, NamedTuple
 from twigcast.overlay.onyx.network.errors import PeerRefused
 
 NAME_BYTES_MAX: Final = 253
-"""Of a broker's name: that of the longest host name."""
+"""Greatest length of a broker's name, that of a host name."""
 
 VERSION: Final = "version"
-"""Refused: it speaks another major version."""
+"""Refused: the broker has another major version."""
 CERTIFICATE: Final = "certificate"
-"""Refused: its certificate does not hold the name that it gives."""
+"""Refused: the name of the broker is not in its certificate."""
 IDENTITY: Final = "identity"
-"""Refused: there is another broker of that name, or it has our own."""
+"""Refused: another broker has the same name, or this one has it."""
 SUPERSEDED: Final = "superseded"
 """Refused: a later start of the same broker is linked already."""
 DUPLICATE: Final = "duplicate"
-"""Refused, without any harm: there is a link between the two already."""
+"""Refused, without harm: there is a link between the two already."""
 FRAME: Final = "frame"
-"""Broken off: it sent what is no packet."""
+"""Ended: the broker sent an invalid packet."""
 FORM: Final = "form"
-"""Broken off: it sent a message in a form, or with a dictionary, that was not agreed on."""
+"""Ended: the broker sent a message in a form, or with a dictionary, that was not agreed on."""
 SLOW: Final = "slow"
-"""Broken off: it did not take what was sent."""
+"""Ended: the broker did not take what was sent."""
 SILENT: Final = "silent"
-"""Broken off: nothing was heard from it."""
+"""Ended: nothing arrived from the broker."""
 STOPPING: Final = "stopping"
 """Ended: one of the two stops."""
 CAPACITY: Final = "capacity"
-"""Refused: there are as many links as there may be."""
+"""Refused: the greatest number of links is reached."""
 
 KINDS: Final = (
     VERSION,
@@ -58,16 +58,16 @@ KINDS: Final = (
 
 
 class Greeting(NamedTuple):
-    """First on a stream, from both sides.
+    """The first message on a stream, from both sides.
 
     Attributes:
-        version: Of the protocol: major and minor.
-        name: The broker's.
+        version: Major and minor version of the protocol.
+        name: Name of the broker.
         instance: 16 bytes, drawn once with its store.
         incarnation: Grows with every start.
-        where: How other brokers reach it (host and port); empty: they do not.
-        clock: Its time in seconds, to tell of clocks that are apart. No order depends on it.
-        software: Its release, for people.
+        where: Host and port for other brokers; empty: they cannot dial.
+        clock: Time in seconds, to detect clocks that differ. No order depends on it.
+        software: Release of the software, for reports.
     """
 
     version: tuple[int, int]
@@ -80,20 +80,20 @@ class Greeting(NamedTuple):
 
     @property
     def identity(self) -> int:
-        """Its number in the protocol."""
+        """The number of the broker in the protocol."""
         return identity_of(self.name, self.instance)
 
 
 class Ready(NamedTuple):
-    """The other side's greeting is accepted."""
+    """The acceptance of a greeting."""
 
 
 class GoAway(NamedTuple):
-    """Last on a stream: why it ends.
+    """The last message on a stream: why it ends.
 
     Attributes:
         kind: One of `KINDS`.
-        reason: For people.
+        reason: The reason in a sentence.
     """
 
     kind: str
@@ -101,20 +101,20 @@ class GoAway(NamedTuple):
 
 
 class Ping(NamedTuple):
-    """Asks for a `Pong`.
+    """A request for a `Pong`.
 
     Attributes:
-        stamp: Comes back as it is.
+        stamp: Is returned unchanged.
     """
 
     stamp: int
 
 
 class Pong(NamedTuple):
-    """Answer to a `Ping`.
+    """The answer to a `Ping`.
 
     Attributes:
-        stamp: Of the ping.
+        stamp: That of the ping.
         clock: Time of the sender in seconds.
     """
 
@@ -123,23 +123,23 @@ class Pong(NamedTuple):
 
 
 def identity_of(name: str, instance: bytes) -> int:
-    """The number of a broker in the protocol: 62 bits of the SHA-256 of what makes it the one it is.
+    """Returns the number of a broker in the protocol: 62 bits of the SHA-256 of instance and name.
 
-    Among a million brokers two have one number with a probability of one to nine million.
+    Among a million brokers, two have the same number with a probability of one in nine million.
     """
     return int.from_bytes(hashlib.sha256(instance + name.encode()).digest()[:8]) >> 2
 
 
 def check(mine: Greeting, theirs: Greeting, proven: frozenset[str] | None) -> None:
-    """See whether a broker is to be talked to, as far as the two greetings tell.
+    """Checks whether two greetings permit a link.
 
     Args:
-        mine: Our greeting.
-        theirs: Its greeting.
-        proven: Names in its certificate; `None` where there are no certificates.
+        mine: The greeting of this broker.
+        theirs: The greeting of the other.
+        proven: Names in its certificate; `None` without certificates.
 
     Raises:
-        PeerRefused: It is not.
+        PeerRefused: They do not.
     """
     if theirs.version[0] != mine.version[0]:
         ours, its = (".".join(map(str, version)) for version in (mine.version, theirs.version))

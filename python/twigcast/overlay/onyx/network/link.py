@@ -1,8 +1,8 @@
-"""One stream between two neighbours, once they have greeted each other.
+"""A link: one stream between two neighbours after their greetings.
 
-What is sent waits in a queue and goes out in packets of all that waits; gRPC's flow control lets the writer wait when
-the other side does not keep up. The queue is bounded: a neighbour that is too slow loses its link, not this broker its
-memory. Pings tell how far the neighbour is, whether it is there at all, and how its clock stands to ours.
+Frames wait in a queue and are sent in packets of all that waits. gRPC's flow control makes the writer wait when the
+other side is slow. The queue is bounded: a neighbour that is too slow loses its link. Pings measure the round trip and
+the difference of the clocks, and show whether the neighbour is alive.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ from twigcast.overlay.onyx.wire.exchange import Exchange
 logger = logging.getLogger(__name__)
 
 BROKEN: Final = "broken"
-"""The stream ended and nobody said why."""
+"""The kind of an end without a reason from the other side."""
 
 _SMOOTHING: Final = 0.2
 _FAREWELL_SECONDS: Final = 1.0
 
 
 class TransportStream(Protocol):
-    """One gRPC stream, whichever side made it."""
+    """A gRPC stream of either side."""
 
     async def read(self) -> bytes | None:
-        """The next packet; `None`: the stream has ended."""
+        """Returns the next packet, or `None` at the end of the stream."""
 
     async def write(self, data: bytes) -> None:
-        """Send a packet; waits for room.
+        """Sends a packet; waits until the other side takes it.
 
         Raises:
             ConnectionError: The stream has ended.
         """
 
     def cancel(self) -> None:
-        """End it, whatever is under way."""
+        """Ends the stream at once."""
 
 
 class Link:
-    """A link in use.
+    """A link to a neighbour.
 
     Args:
-        stream: Below it.
-        peer: The other side's greeting.
-        where: Its address, for people.
+        stream: Its stream.
+        peer: The greeting of the neighbour.
+        where: Address of the neighbour, for reports.
         dialed: Whether this side dialed.
         secure: Whether both have shown certificates.
         settings: Bounds and times.
-        exchange: In which forms messages go over it.
-        reading: Set while what arrives is to be read.
-        on_message: Takes what arrives.
-        on_round_trip: Told when there is a new round trip.
+        exchange: The agreement on forms.
+        reading: Is set while arriving messages are to be read.
+        on_message: Receives messages.
+        on_round_trip: Is called after each measurement of the round trip.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Link:
         self.identity = peer.identity
         self.dialed = dialed
         self.round_trip: float | None = None
-        """Seconds, smoothed."""
+        """Smoothed round trip in seconds."""
         self.skew: float | None = None
-        """How many seconds its clock is ahead of ours."""
+        """Seconds by which the clock of the neighbour is ahead."""
         self._stream = stream
         self._where = where
         self._secure = secure
@@ -104,29 +104,29 @@ class Link:
         self._since = time.time()
         self._began = self._received_at = time.monotonic()
         self._moved = self._received_at
-        """When the other side last took something, or nothing was waiting for it."""
+        """When the neighbour last took a packet, or nothing was waiting for it."""
         self._is_left = False
-        """Whether the other side has said that it ends the link."""
+        """Whether the neighbour has announced the end of the link."""
         self._sent_frames = self._sent_bytes = 0
         self._received_frames = self._received_bytes = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Returns whether the link has not ended."""
         return not self._ended.done()
 
     @property
     def age(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the link began."""
         return time.monotonic() - self._began
 
     @property
     def queue_bytes(self) -> int:
-        """Bytes that wait."""
+        """Bytes that wait to be sent."""
         return self._queue_bytes
 
     def report(self) -> LinkReport:
-        """How it is now."""
+        """Returns the state of the link."""
         return LinkReport(
             identity=self.identity,
             name=self.peer.name,
@@ -148,10 +148,10 @@ class Link:
             **{f"forms_{name}": count for name, count in self._exchange.counts.items()},
         )
 
-    # What its owner calls ---------------------------------------------------------------------------------------------
+    # Called by the owner.
 
     def send(self, message: object) -> None:
-        """Let a message be sent, after those before it. One that does not fit any more ends the link."""
+        """Queues a message. If the queue is full, the link ends."""
         if not self.is_open:
             return
         if not self._queue_bytes:
@@ -159,7 +159,7 @@ class Link:
         for each in self._exchange.outgoing(message):
             self._put(frame(each))
         settings = self._settings
-        # One alone may be larger than the room, and would never get in.
+        # A single frame may be larger than the bound.
         if len(self._queue) > 1 and (
             self._queue_bytes > settings.queue_bytes_max or len(self._queue) > settings.queue_frames_max
         ):
@@ -172,15 +172,15 @@ class Link:
         self._waiting.set()
 
     def end(self, kind: str, reason: str) -> None:
-        """Break it off."""
+        """Ends the link."""
         if not self._ended.done():
             self._ended.set_result((kind, reason))
 
     async def run(self) -> tuple[str, str]:
-        """Work until the link ends; the kind of the end, and the reason."""
+        """Runs the link until it ends. Returns kind and reason of the end."""
         tasks = [asyncio.create_task(work) for work in (self._receive(), self._transmit(), self._watch())]
         for task in tasks:
-            task.add_done_callback(self._broke)
+            task.add_done_callback(self._on_task_end)
         try:
             return await asyncio.shield(self._ended)
         finally:
@@ -193,10 +193,10 @@ class Link:
             self._queue_bytes = 0
 
     async def _say_farewell(self, receiving: asyncio.Task[None], transmitting: asyncio.Task[None]) -> None:
-        """Tell the other side why, behind what waits for it, if it listens.
+        """Sends the reason of the end, after all that waits.
 
-        A gRPC call ends with the first of its reads or writes that is cancelled: so this comes before. And what the
-        dialing side has sent is lost when it then cancels the call: so it waits for the other one to end it.
+        A gRPC call ends as soon as one of its reads or writes is cancelled, so this comes first. What the dialing side
+        has sent is lost if it then cancels the call, so it waits until the other side ends it.
         """
         kind, reason = self._ended.result() if self._ended.done() else (BROKEN, "")
         if self._is_left or kind in (BROKEN, SLOW, SILENT):
@@ -209,9 +209,9 @@ class Link:
                 if self.dialed:
                     await asyncio.wait([receiving])
                     while await self._stream.read() is not None:
-                        """What comes now is not heard any more."""
+                        """Discards what still arrives."""
 
-    def _broke(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return
         error = task.exception()
@@ -229,7 +229,7 @@ class Link:
             logger.error("a fault in the link with %s", self.peer.name, exc_info=error)
             self.end(BROKEN, f"a fault of this broker: {error!r}")
 
-    # The tasks --------------------------------------------------------------------------------------------------------
+    # Tasks.
 
     async def _receive(self) -> None:
         read, on_message, exchange = self._stream.read, self._on_message, self._exchange
@@ -276,7 +276,7 @@ class Link:
             self._sent_bytes += size
 
     async def _watch(self) -> None:
-        """Ping, and see whether anything comes and goes."""
+        """Sends pings, and ends the link if nothing arrives or leaves for too long."""
         settings = self._settings
         while True:
             self.send(Ping(time.monotonic_ns()))
@@ -284,7 +284,7 @@ class Link:
             await asyncio.sleep(settings.ping_seconds)
             now = time.monotonic()
             if now - before > 2 * settings.ping_seconds or not self._reading.is_set():
-                # This process was kept from working; what has arrived meanwhile is still to be read.
+                # This process was suspended, or does not read: what has arrived may be unread.
                 continue
             if now - self._received_at > settings.silence_seconds:
                 self.end(SILENT, f"nothing was heard of {self.peer.name} for {settings.silence_seconds:g} s")
@@ -299,6 +299,6 @@ class Link:
         self.round_trip = passed if before is None else before + _SMOOTHING * (passed - before)
         ahead = pong.clock + passed / 2 - time.time()
         if before is None or self.skew is None or passed <= 2 * before:
-            # A pong that was long under way says little of the clock.
+            # After a long round trip, a pong says little about the clock.
             self.skew = ahead if abs(ahead) < float("inf") else None
         self._on_round_trip(self)

@@ -1,4 +1,4 @@
-"""The links of a broker: which are kept where two could be, and who is told of their beginnings and ends."""
+"""The links of a broker: one for each neighbour."""
 
 from __future__ import annotations
 
@@ -28,73 +28,73 @@ _HARMLESS = frozenset({DUPLICATE})
 
 
 class LinkObserver(Protocol):
-    """Who is told of links, in the event loop; it does not block."""
+    """A receiver of the events of links. It is called in the event loop, and does not block."""
 
     def link_up(self, link: Link) -> None:
-        """A link has begun."""
+        """Is called when a link has begun."""
 
     def link_down(self, link: Link) -> None:
-        """A link has ended."""
+        """Is called when a link has ended."""
 
     def arrived(self, link: Link, message: Any) -> None:
-        """A message has come."""
+        """Is called with each message."""
 
     def round_trip(self, link: Link) -> None:
-        """There is a new round trip."""
+        """Is called after each measurement of a round trip."""
 
 
 class Links:
     """The links of a broker.
 
     Args:
-        greeting: Makes its greeting.
+        greeting: Returns the greeting of this broker.
         settings: Bounds and times.
-        owner: Who is told.
-        exchange: Makes what agrees on forms with a neighbour, by its name.
+        observer: Receives the events of links.
+        exchange: Returns the agreement on forms for a neighbour, by its name.
     """
 
     def __init__(
         self,
         greeting: Callable[[], Greeting],
         settings: NetworkSettings,
-        owner: LinkObserver,
+        observer: LinkObserver,
         exchange: Callable[[str], Exchange],
     ) -> None:
         self.greeting = greeting
         self.settings = settings
         self.troubles = LinkFaults()
-        self._owner = owner
+        self._observer = observer
         self._exchange = exchange
         self._links: dict[int, Link] = {}
-        """By the neighbour's number."""
+        """By number of the neighbour."""
         self._gone: dict[int, asyncio.Event] = {}
-        """For those who wait for the end of a link."""
+        """By number of a neighbour, the event of the end of its link."""
         self._skewed: set[int] = set()
         self._reading = asyncio.Event()
         self._reading.set()
 
     def read(self, on: bool) -> None:
-        """Let links read, or not."""
+        """Starts or stops reading from all links."""
         if on:
             self._reading.set()
         else:
             self._reading.clear()
 
     def of(self, identity: int) -> Link | None:
-        """The link to a neighbour."""
+        """Returns the link to a neighbour, if there is one."""
         return self._links.get(identity)
 
     def all(self) -> list[Link]:
-        """All links."""
+        """Returns all links."""
         return list(self._links.values())
 
     async def gone(self, identity: int) -> None:
-        """Wait until there is no link to a broker."""
+        """Waits until there is no link to a broker."""
         while identity in self._links:
             await self._gone.setdefault(identity, asyncio.Event()).wait()
 
     def admit(self, peer: Greeting, *, dialed: bool, proven: frozenset[str] | None) -> None:
-        """See whether a broker is to be talked to.
+        """Checks whether a link to a broker is permitted.
 
         Raises:
             PeerRefused: It is not.
@@ -119,12 +119,12 @@ class Links:
         dialed: bool,
         proven: frozenset[str] | None,
     ) -> tuple[str, str]:
-        """Let a link begin, and work until it ends; the kind of the end, and the reason.
+        """Begins a link and runs it until it ends. Returns kind and reason of the end.
 
         Raises:
-            PeerRefused: Meanwhile there is another one.
+            PeerRefused: There is another link to this broker by now.
         """
-        # The greeting took its time.
+        # Other links may have begun during the greeting.
         self.admit(peer, dialed=dialed, proven=proven)
         existing = self._links.get(peer.identity)
         if existing is not None:
@@ -139,14 +139,14 @@ class Links:
             settings=self.settings,
             exchange=self._exchange(peer.name),
             reading=self._reading,
-            on_message=self._owner.arrived,
+            on_message=self._observer.arrived,
             on_round_trip=self._measured,
         )
         self._links[link.identity] = link
         logger.info(
             "linked with %s", peer.name, extra={"peer": peer.name, "where": where, "secure": proven is not None}
         )
-        self._owner.link_up(link)
+        self._observer.link_up(link)
         kind, reason = BROKEN, "the connection is lost"
         try:
             kind, reason = await link.run()
@@ -155,18 +155,18 @@ class Links:
         return kind, reason
 
     def break_off(self, identity: int, kind: str, reason: str) -> None:
-        """Break off the link to a neighbour, which broke the protocol."""
+        """Ends the link to a neighbour that broke the protocol."""
         link = self._links.get(identity)
         if link is not None:
             self._end(link, kind, f"{link.peer.name} broke the protocol: {reason}")
 
     def end_all(self) -> None:
-        """End all links, since this broker stops."""
+        """Ends all links when this broker stops."""
         for link in self.all():
             self._end(link, STOPPING, f"{self.greeting().name} stops")
 
     def refused(self, peer: str, refusal: PeerRefused, *, by_them: bool = False) -> None:
-        """Remember and log that a broker was refused, or refused us."""
+        """Logs the refusal of a broker, or by a broker, and adds it to the faults."""
         if refusal.kind in _HARMLESS:
             return
         self.troubles.add(refusal.kind, peer, refusal.reason)
@@ -187,7 +187,7 @@ class Links:
             logger.warning(
                 "the link with %s has ended: %s", link.peer.name, reason, extra={"peer": link.peer.name, "kind": kind}
             )
-        self._owner.link_down(link)
+        self._observer.link_down(link)
 
     def _measured(self, link: Link) -> None:
         skew, most = link.skew, self.settings.skew_seconds
@@ -196,14 +196,14 @@ class Links:
             reason = f"its clock is {abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} ours; times will look odd"
             self.troubles.add("clock", link.peer.name, reason)
             logger.warning("%s: %s", link.peer.name, reason, extra={"peer": link.peer.name, "kind": "clock"})
-        self._owner.round_trip(link)
+        self._observer.round_trip(link)
 
 
 def _compare(mine: Greeting, existing: Link, peer: Greeting, *, dialed: bool) -> None:
-    """See whether a new link is to take the place of one that there is.
+    """Checks whether a new link replaces an existing one.
 
-    Of two that cross each other, both sides keep the one that the broker with the lower number dialed. A side that
-    dials again knows that its last link is gone, also where the other side has not seen that yet.
+    Of two links that were dialed at the same time, both sides keep the one that the broker with the lower number
+    dialed. A side that dials again knows that its last link has ended, even if the other side has not noticed it.
     """
     if peer.incarnation < existing.peer.incarnation:
         raise PeerRefused(

@@ -1,4 +1,4 @@
-"""Answering brokers that dial."""
+"""Listening for brokers that dial."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from twigcast.overlay.onyx.network.errors import FrameError, NetworkError, PeerRefused
+from twigcast.overlay.onyx.network.errors import NetworkError, PeerRefused
 from twigcast.overlay.onyx.network.greeting import FRAME, GoAway, Greeting, Ready
 from twigcast.overlay.onyx.network.links import Links
-from twigcast.overlay.onyx.network.packets import frame, packet, read_packet
+from twigcast.overlay.onyx.network.packets import frame, packet
 from twigcast.overlay.onyx.network.streams import METHOD, SERVICE, AnsweredStream, options, same, security_of
 from twigcast.overlay.onyx.network.tls import Certificates, proven_names
 
@@ -24,13 +24,13 @@ _STOP_SECONDS = 1.0
 
 
 class Listener:
-    """Takes links from others.
+    """A listener for links that others begin.
 
     Args:
         host: Address to listen on.
-        port: Port; 0: any that is free.
-        links: What a link becomes part of.
-        certificates: Ours; ``None``: there are none.
+        port: Port; 0: any free one.
+        links: Takes the links.
+        certificates: Those of this broker; ``None``: it has none.
     """
 
     def __init__(self, host: str, port: int, links: Links, certificates: Certificates | None) -> None:
@@ -42,15 +42,15 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """Host and port."""
+        """Host and port as one text."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     async def start(self) -> None:
-        """Listen.
+        """Starts to listen.
 
         Raises:
-            CertificateError: A file cannot be used.
-            NetworkError: The address is taken, or cannot be used.
+            CertificateError: A file is unusable.
+            NetworkError: The address is in use or unusable.
         """
         server = grpc.aio.server(options=options(self._links.settings))
         method = grpc.stream_stream_rpc_method_handler(
@@ -63,20 +63,20 @@ class Listener:
             else:
                 port = server.add_secure_port(self.address, self._certificates.for_listening())
         except RuntimeError as error:
-            raise NetworkError(f"brokers cannot be listened for on {self.address}: {error}") from None
+            raise NetworkError(f"cannot listen for brokers on {self.address}: {error}") from None
         if port == 0:
-            raise NetworkError(f"brokers cannot be listened for on {self.address}: it is taken")
+            raise NetworkError(f"cannot listen for brokers on {self.address}: the address is in use")
         await server.start()
         self.port = port
         self._server = server
 
     async def stop(self) -> None:
-        """Listen no more; links have been ended before."""
+        """Stops listening, after all links have ended."""
         if self._server is not None:
             await self._server.stop(_STOP_SECONDS)
 
     async def _answer(self, _: Any, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        """Have a link until it ends."""
+        """Begins a link and waits for its end."""
         stream, where = AnsweredStream(context), _where(context)
         who = where
         try:
@@ -97,15 +97,15 @@ class Listener:
             logger.debug("%s went away while it greeted: %s", who, error)
 
     async def _greet(self, stream: AnsweredStream, peer: Greeting, proven: frozenset[str] | None) -> bool:
-        """Greet back; whether the other side is content with that."""
+        """Answers a greeting. Returns whether the other side accepts."""
         self._links.admit(peer, dialed=False, proven=proven)
         await stream.write(packet([frame(self._links.greeting())]))
-        answer = await _only(stream)
+        answer = await stream.read_message()
         if isinstance(answer, GoAway):
             self._links.refused(peer.name, PeerRefused(answer.kind, answer.reason), by_them=True)
             return False
         if answer is None:
-            # It has learned our name, and dials again to see it proven.
+            # The other side has read the name of this broker, and dials again under it.
             return False
         if not isinstance(answer, Ready):
             raise PeerRefused(FRAME, f"{peer.name} says {type(answer).__name__} where it was to accept the greeting")
@@ -113,28 +113,14 @@ class Listener:
 
 
 async def _greeting(stream: AnsweredStream) -> Greeting | None:
-    """How the broker that dials greets; `None`: it has gone."""
-    first = await _only(stream)
+    """Returns the greeting of the broker that dials, or `None` if it has gone."""
+    first = await stream.read_message()
     if first is not None and not isinstance(first, Greeting):
         raise PeerRefused(FRAME, f"it begins with {type(first).__name__} in place of a greeting")
     return first
 
 
-async def _only(stream: AnsweredStream) -> Any:
-    """The one message of the next packet; `None`: there is none."""
-    data = await stream.read()
-    if data is None:
-        return None
-    try:
-        messages = read_packet(data)
-    except FrameError as error:
-        raise PeerRefused(FRAME, f"it sends what is no packet: {error.reason}") from None
-    if len(messages) != 1:
-        raise PeerRefused(FRAME, f"it sends {len(messages)} messages where one was to come")
-    return messages[0]
-
-
 def _where(context: grpc.aio.ServicerContext[bytes, bytes]) -> str:
-    """The address from which somebody dials, without what gRPC puts before it."""
+    """Returns the address of the broker that dials, without the prefix of gRPC."""
     kind, _, address = str(context.peer()).partition(":")
     return unquote(address) if kind in ("ipv4", "ipv6") else str(context.peer())

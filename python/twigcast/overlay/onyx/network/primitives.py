@@ -1,21 +1,21 @@
-"""Numbers, texts and bytes as parts of a frame.
+"""Primitives of frames: numbers, texts and bytes.
 
-Numbers are variable in length, seven bits a byte, the lowest first; those that may be negative are folded (zigzag), as
-in Protocol Buffers. Texts are UTF-8. Whatever has a length says it first, and the length is compared with a bound and
-with what is left before anything is made of it.
+Numbers have a variable length: seven bits a byte, the lowest first. Signed ones are folded (zigzag), as in Protocol
+Buffers. Texts are UTF-8. Lengths come first, and are compared with a bound and with the rest of the frame before
+anything is allocated.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from twigcast.overlay.onyx.network.errors import FrameError
 
 T = TypeVar("T")
 Data: TypeAlias = bytes
-"""What is read; `FrameReader` has a method of the other name."""
+"""The bytes of a frame. In `FrameReader`, `bytes` is a method."""
 
 NUMBER_MAX: Final = (1 << 64) - 1
 """The largest number."""
@@ -24,7 +24,7 @@ _REAL: Final = struct.Struct(">d")
 
 
 def put_number(out: bytearray, value: int) -> None:
-    """Append a number from 0 to ``NUMBER_MAX``."""
+    """Appends a number from 0 to ``NUMBER_MAX``."""
     if value < 0x80:
         if value < 0:
             raise ValueError(f"{value} is below 0")
@@ -39,35 +39,35 @@ def put_number(out: bytearray, value: int) -> None:
 
 
 def put_signed(out: bytearray, value: int) -> None:
-    """Append a number of 64 bits with its sign."""
+    """Appends a signed number of 64 bits."""
     put_number(out, value << 1 if value >= 0 else ((-value) << 1) - 1)
 
 
 def put_real(out: bytearray, value: float) -> None:
-    """Append a number with a fraction."""
+    """Appends a real number."""
     out += _REAL.pack(value)
 
 
 def put_bytes(out: bytearray, value: bytes) -> None:
-    """Append bytes."""
+    """Appends bytes."""
     put_number(out, len(value))
     out += value
 
 
 def put_text(out: bytearray, value: str) -> None:
-    """Append a text."""
+    """Appends a text."""
     put_bytes(out, value.encode())
 
 
 class FrameReader:
-    """Reads what the functions above have written, from one frame.
+    """A reader of the fields of one frame.
+
+    All methods raise :class:`FrameError` if the frame ends too early or breaks a bound.
 
     Args:
         data: The bytes.
         start: Where the frame begins.
         end: Where it ends.
-
-    All methods raise :class:`FrameError` where the frame ends too early or breaks a bound.
     """
 
     __slots__ = ("_at", "_data", "_end")
@@ -79,16 +79,11 @@ class FrameReader:
 
     @property
     def left(self) -> int:
-        """Bytes that are left."""
+        """The number of bytes that are left."""
         return self._end - self._at
 
-    @property
-    def at(self) -> int:
-        """Where the next byte lies."""
-        return self._at
-
     def number(self) -> int:
-        """A number."""
+        """Reads a number."""
         at, end, data = self._at, self._end, self._data
         if at < end and (value := data[at]) < 0x80:
             self._at = at + 1
@@ -109,67 +104,67 @@ class FrameReader:
         raise FrameError("a number is cut off" if at >= end and shift <= 63 else "a number takes more than 64 bits")
 
     def signed(self) -> int:
-        """A number with its sign."""
+        """Reads a signed number."""
         folded = self.number()
         return -((folded + 1) >> 1) if folded & 1 else folded >> 1
 
     def real(self) -> float:
-        """A number with a fraction."""
+        """Reads a real number."""
         if self.left < _REAL.size:
             raise FrameError("a real number is cut off")
         (value,) = _REAL.unpack_from(self._data, self._at)
         self._at += _REAL.size
         return float(value)
 
-    def bytes(self, most: int) -> bytes:
-        """Bytes, at most so many."""
+    def bytes(self, size_max: int) -> bytes:
+        """Reads bytes, at most `size_max`."""
         size = self.number()
-        if size > most:
-            raise FrameError(f"{size:,} bytes where at most {most:,} may be")
+        if size > size_max:
+            raise FrameError(f"{size:,} bytes where at most {size_max:,} may be")
         start = self._at
         if size > self._end - start:
             raise FrameError(f"{size:,} bytes are announced and {self._end - start:,} there")
         self._at = start + size
         return self._data[start : start + size]
 
-    def text(self, most: int) -> str:
-        """A text of at most so many bytes."""
-        data = self.bytes(most)
+    def text(self, size_max: int) -> str:
+        """Reads a text of at most `size_max` bytes."""
+        data = self.bytes(size_max)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
             raise FrameError(f"a text is not UTF-8: {error.reason}") from None
 
-    def count(self, most: int, least_bytes: int = 1) -> int:
-        """How many things follow: at most so many, of which each takes at least ``least_bytes``."""
+    def count(self, count_max: int, least_bytes: int = 1) -> int:
+        """Reads the number of values that follow, of which each takes at least ``least_bytes``."""
         count = self.number()
-        if count > most:
-            raise FrameError(f"{count:,} things where at most {most:,} may be")
+        if count > count_max:
+            raise FrameError(f"{count:,} values where at most {count_max:,} may be")
         if count * least_bytes > self.left:
-            raise FrameError(f"{count:,} things are announced in {self.left:,} bytes")
+            raise FrameError(f"{count:,} values are announced in {self.left:,} bytes")
         return count
 
-    def choice(self, items_: list[T]) -> T:
-        """One of the things, by its place."""
-        position = self.number()
-        if position >= len(items_):
-            raise FrameError(f"number {position:,} of {len(items_):,} things")
-        return items_[position]
+    def choice(self, values: Sequence[T]) -> T:
+        """Reads an index, and returns the value at it."""
+        index = self.number()
+        if index >= len(values):
+            raise FrameError(f"number {index:,} of {len(values):,} values")
+        return values[index]
 
-    def several(self, read: Callable[[], T], most: int) -> list[T]:
-        """Several things of one kind."""
-        return [read() for _ in range(self.count(most))]
+    def several(self, read: Callable[[], T], count_max: int) -> list[T]:
+        """Reads a count and so many values."""
+        return [read() for _ in range(self.count(count_max))]
 
     def by(self, read: Callable[[Data, int, int], tuple[T, int]]) -> T:
-        """What a function reads: it is given all bytes, where to begin and to end, and says where it has come to."""
+        """Reads a value by a function of the bytes, the start and the end, which also returns the new position."""
         item, self._at = read(self._data, self._at, self._end)
         return item
 
     def skip(self) -> None:
-        """Pass over all that is left."""
+        """Skips all that is left."""
         self._at = self._end
 
     def finish(self) -> None:
-        """Make sure that nothing is left."""
+        """Refuses a frame with bytes left."""
         if self.left:
             raise FrameError(f"{self.left:,} bytes are left over")

@@ -1,4 +1,4 @@
-"""What is told of links and of brokers that were refused: for logs, metrics and the console."""
+"""Reports on links and refused brokers, for logs, metrics and the console."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
-TROUBLES_KEPT: Final = 50
-"""Troubles that are remembered."""
-
+FAULTS_KEPT: Final = 50
+"""Faults that are kept."""
 
 KINDS_MAX: Final = 50
-"""Kinds of troubles that are counted each by itself: other brokers name some of them."""
+"""Kinds of faults with a count of their own. Other brokers choose the names of some."""
 
 _OTHER: Final = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkReport:
-    """A link as it is now."""
+    """The state of a link."""
 
     identity: int
     name: str
     where: str
-    """Address that was dialed, or from which it was dialed."""
+    """Address that was dialed, or from which the broker dialed."""
     dialed: bool
     """Whether this side dialed."""
     secure: bool
@@ -35,7 +34,7 @@ class LinkReport:
     round_trip: float | None
     """Seconds; ``None``: not measured yet."""
     skew: float | None
-    """By how many seconds its clock is ahead of ours; ``None``: not measured yet."""
+    """Seconds by which its clock is ahead of ours; ``None``: not measured yet."""
     queue_frames: int
     queue_bytes: int
     sent_frames: int
@@ -43,52 +42,52 @@ class LinkReport:
     received_frames: int
     received_bytes: int
     sends: str = "text"
-    """Form in which messages go to it."""
+    """Form of sent messages."""
     receives: str = "text"
-    """Form in which they come."""
+    """Form of received messages."""
     forms_sent: int = 0
     """Messages sent in another form than text."""
     forms_received: int = 0
     forms_taught: int = 0
-    """Dictionaries that it was taught."""
+    """Dictionaries that were sent."""
     forms_learnt: int = 0
-    """Dictionaries that it has taught."""
+    """Dictionaries that were received."""
 
 
 @dataclass(frozen=True, slots=True)
 class DialReport:
-    """A broker that is to be reached, while there is no link."""
+    """The state of a broker that is to be reached and has no link."""
 
     url: str
     attempts: int
-    """In a row, without success."""
+    """Consecutive attempts without success."""
     reason: str | None
-    """Why the last one failed."""
+    """Reason of the latest failure."""
     at: float | None
-    """When; seconds since the epoch."""
+    """Time of the latest failure; seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
-    """A broker that was refused, or a link that broke."""
+    """The refusal of a broker, or the failure of a link."""
 
     at: float
     """Seconds since the epoch."""
     kind: str
     """One of :data:`~twigcast.overlay.onyx.network.greeting.KINDS`, or ``broken``."""
     peer: str
-    """Its name, or its address where the name is not known."""
+    """Name of the broker, or its address if the name is not known."""
     reason: str
 
 
 @dataclass(slots=True)
 class LinkFaults:
-    """The latest troubles, and how many of each kind there were since the start."""
+    """The latest faults, and the count of each kind since the start."""
 
-    latest: deque[LinkFault] = field(default_factory=lambda: deque(maxlen=TROUBLES_KEPT))
+    latest: deque[LinkFault] = field(default_factory=lambda: deque(maxlen=FAULTS_KEPT))
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, peer: str, reason: str) -> None:
-        """Remember one."""
+        """Adds a fault."""
         self.latest.append(LinkFault(time.time(), kind, peer, reason))
         self.counts[kind if kind in self.counts or len(self.counts) < KINDS_MAX else _OTHER] += 1

@@ -1,19 +1,23 @@
-"""gRPC streams behind one face, and the options of both sides.
+"""The gRPC streams with one interface, and the options of both sides.
 
-There is one method, a stream of bytes in both directions; what the bytes are is :mod:`packets`' business. So no code is
-generated, and a packet is not copied into another object on its way.
+There is one method, a stream of bytes in both directions, whose content is up to :mod:`packets`. So no code is
+generated, and a packet is not copied into another object.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
 from twigcast._core import PACKET_BYTES_MAX
+from twigcast.overlay.onyx.network.errors import FrameError, PeerRefused
+from twigcast.overlay.onyx.network.greeting import FRAME
+from twigcast.overlay.onyx.network.packets import read_packet
 from twigcast.overlay.onyx.network.settings import NetworkSettings
 
 SERVICE: Final = "twigcast.onyx.Overlay"
@@ -22,102 +26,97 @@ PATH: Final = f"/{SERVICE}/{METHOD}"
 
 
 def same(data: bytes) -> bytes:
-    """Bytes as they are: neither written nor read in any form by gRPC."""
+    """Returns its argument. As a serializer, it leaves packets to the caller."""
     return data
 
 
 def options(settings: NetworkSettings) -> list[tuple[str, Any]]:
-    """Options of gRPC, for both sides."""
+    """Returns the options of gRPC for both sides."""
     keepalive = round(1_000 * settings.keepalive_seconds)
     return [
         ("grpc.max_receive_message_length", PACKET_BYTES_MAX),
         ("grpc.max_send_message_length", PACKET_BYTES_MAX),
-        # A host that has gone without a word is noticed below, whatever Python is busy with.
+        # gRPC itself notices a host that has vanished, whatever Python is busy with.
         ("grpc.keepalive_time_ms", keepalive),
-        # Behind what a slow link still has to carry, an answer takes its time.
+        # On a slow link, answers wait behind other data.
         ("grpc.keepalive_timeout_ms", 2 * keepalive),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", keepalive),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", keepalive // 2),
         ("grpc.http2.max_ping_strikes", 0),
-        # Brokers are reached directly; two links of one process have a connection each.
+        # Brokers are reached directly, and each link of a process has a connection of its own.
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),
-        # Two brokers that listen on one port would each get some of the calls.
+        # Otherwise two brokers could listen on one port and share its calls.
         ("grpc.so_reuseport", 0),
     ]
 
 
-class DialedStream:
-    """The stream of the side that dialed.
+class AnsweredStream:
+    """A gRPC stream of the side that was dialed."""
 
-    Args:
-        call: It.
-    """
-
-    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes] | grpc.aio.ServicerContext[bytes, bytes]) -> None:
         self._call = call
 
     async def read(self) -> bytes | None:
-        """The next packet; `None`: the stream has ended."""
-        try:
+        """Returns the next packet, or `None` at the end of the stream."""
+        with _connection_errors():
             data: object = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise ConnectionError(error_text(error)) from None
-        except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
         return data if isinstance(data, bytes) else None
 
-    async def write(self, data: bytes) -> None:
-        """Send a packet; waits for room."""
+    async def read_message(self) -> Any:
+        """Returns the only message of the next packet, or `None` at the end of the stream.
+
+        Raises:
+            PeerRefused: The packet is invalid, or holds several messages.
+        """
+        data = await self.read()
+        if data is None:
+            return None
         try:
+            messages = read_packet(data)
+        except FrameError as error:
+            raise PeerRefused(FRAME, f"it sends what is no packet: {error.reason}") from None
+        if len(messages) != 1:
+            raise PeerRefused(FRAME, f"it sends {len(messages)} messages where one was to come")
+        return messages[0]
+
+    async def write(self, data: bytes) -> None:
+        """Sends a packet; waits until the other side takes it."""
+        with _connection_errors():
             await self._call.write(data)
-        except grpc.aio.AioRpcError as error:
-            raise ConnectionError(error_text(error)) from None
-        except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
 
     def cancel(self) -> None:
-        """End it."""
+        """Does nothing: the call ends with its handler."""
+
+
+class DialedStream(AnsweredStream):
+    """A gRPC stream of the side that dialed."""
+
+    _call: grpc.aio.StreamStreamCall[bytes, bytes]
+
+    def cancel(self) -> None:
+        """Ends the call."""
         self._call.cancel()
 
 
-class AnsweredStream:
-    """The stream of the side that was dialed.
-
-    Args:
-        context: Of the call.
-    """
-
-    def __init__(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
-        self._context = context
-
-    async def read(self) -> bytes | None:
-        """The next packet; `None`: the stream has ended."""
-        try:
-            data: object = await self._context.read()
-        except grpc.aio.BaseError as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
-        return data if isinstance(data, bytes) else None
-
-    async def write(self, data: bytes) -> None:
-        """Send a packet; waits for room."""
-        try:
-            await self._context.write(data)
-        except grpc.aio.BaseError as error:
-            raise ConnectionError(str(error) or "the call has ended") from None
-
-    def cancel(self) -> None:
-        """Nothing: the call ends with its handler."""
+@contextmanager
+def _connection_errors() -> Iterator[None]:
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise ConnectionError(error_text(error)) from None
+    except (asyncio.InvalidStateError, grpc.aio.BaseError) as error:
+        raise ConnectionError(str(error) or "the call has ended") from None
 
 
 def error_text(error: grpc.aio.AioRpcError) -> str:
-    """What went wrong with a call, in one line."""
+    """Returns the error of a call in one line."""
     details = " ".join((error.details() or "").split())
     return details or error.code().name.lower().replace("_", " ")
 
 
 def security_of(context: grpc.aio.ServicerContext[bytes, bytes]) -> Mapping[str, Iterable[bytes]]:
-    """What gRPC says of the connection of a call."""
+    """Returns the security properties of the connection of a call."""
     return context.auth_context()

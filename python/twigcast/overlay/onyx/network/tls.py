@@ -1,8 +1,8 @@
-"""Certificates: who may take part, and when none are needed.
+"""Certificates and addresses of brokers.
 
-All brokers of an overlay have certificates of one authority, the operator's own. Both sides show theirs (mutual TLS),
-and a broker's name must be among those that its certificate holds. Without certificates a broker talks to its own
-machine only, unless its operator insists.
+All brokers of an overlay have certificates of one authority, that of their operator. Both sides show theirs (mutual
+TLS), and the name of a broker must be in its certificate. Without certificates, links are restricted to the same
+machine unless the operator overrides this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PEM: Final = b"-----BEGIN "
 
 
 class Target(NamedTuple):
-    """A broker to be reached."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -34,44 +34,44 @@ class Target(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Host and port."""
+        """Host and port as one text."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Files of a broker, in PEM. They are read anew for each connection that it makes, so that they can be renewed."""
+    """The PEM files of a broker. They are read for each connection that it makes, so that they can be renewed."""
 
     certificate: Path
-    """Its certificate, and those between it and the authority."""
+    """The certificate of the broker, with those between it and the authority."""
     key: Path
-    """The private key."""
+    """The private key of the broker."""
     authority: Path
     """The certificates of the authority."""
 
     def for_dialing(self) -> grpc.ChannelCredentials:
-        """What is shown to, and asked of, a broker that is dialed.
+        """Returns the credentials for dialing.
 
         Raises:
-            CertificateError: A file cannot be used.
+            CertificateError: A file is unusable.
         """
         authority, key, certificate = self._read()
         return grpc.ssl_channel_credentials(authority, key, certificate)
 
     def for_listening(self) -> grpc.ServerCredentials:
-        """The same for those that dial.
+        """Returns the credentials for listening.
 
         Raises:
-            CertificateError: A file cannot be used.
+            CertificateError: A file is unusable.
         """
         authority, key, certificate = self._read()
         return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)
 
     def check(self) -> None:
-        """See whether the files can be used, before they are needed.
+        """Checks the files before they are needed.
 
         Raises:
-            CertificateError: One cannot.
+            CertificateError: A file is unusable.
         """
         self._read()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -99,10 +99,10 @@ def _pem(path: Path) -> bytes:
 
 
 def proven_names(context: Mapping[str, Iterable[bytes]]) -> frozenset[str] | None:
-    """The names in the certificate of a broker that dialed; `None`: there are no certificates.
+    """Returns the names in the certificate of a broker that dialed, or `None` without certificates.
 
     Args:
-        context: What gRPC says of the connection.
+        context: The security properties of the connection, from gRPC.
     """
     if list(context.get("transport_security_type", ())) != [b"ssl"]:
         return None
@@ -111,14 +111,14 @@ def proven_names(context: Mapping[str, Iterable[bytes]]) -> frozenset[str] | Non
 
 
 def target_of(url: str, *, secure: bool) -> Target:
-    """The broker that a URL names: `grpcs://host:port`, `grpc://host:port` without certificates, or `host:port`.
+    """Returns the address in a URL: `grpcs://host:port`, `grpc://host:port` (without certificates), or `host:port`.
 
     Args:
-        url: It.
-        secure: Whether there are certificates: what a URL without a scheme means.
+        url: The URL.
+        secure: Whether a URL without a scheme means certificates.
 
     Raises:
-        ValueError: It is no such URL.
+        ValueError: The URL has another form.
     """
     scheme, separator, rest = url.strip().rpartition("://")
     if separator and scheme not in ("grpc", "grpcs"):
@@ -128,14 +128,14 @@ def target_of(url: str, *, secure: bool) -> Target:
 
 
 def host_and_port(text: str, *, free: bool = False) -> tuple[str, int]:
-    """Host and port of `host:port`, an IPv6 address in brackets.
+    """Returns host and port of `host:port`, where an IPv6 address is in brackets.
 
     Args:
-        text: It.
+        text: The text.
         free: Whether the port may be 0.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text has another form.
     """
     host, colon, port = text.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
@@ -151,7 +151,7 @@ def host_and_port(text: str, *, free: bool = False) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether all addresses of a host are this machine's own and no other's."""
+    """Returns whether all addresses of a host are loopback addresses."""
     try:
         results = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:

@@ -1,4 +1,4 @@
-"""A neighbour broke the protocol."""
+"""The error of a neighbour that breaks the protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from twigcast.overlay.errors import OverlayError
 
 
 class RemoteProtocolError(OverlayError):
-    """A neighbour sent what no broker sends. Its link is broken, and nothing else.
+    """A message that breaks the protocol. It costs the neighbour its link, and nothing else.
 
     Args:
         kind: In a word.

@@ -1,4 +1,4 @@
-"""What a node hands to its application: things to store, questions to its store, news."""
+"""Node events: what a protocol node hands to its application."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from twigcast.overlay.onyx.messages import OverlayMessage, Recover, Root, Source
 
 
 class StoreRequested(NamedTuple):
-    """Store this; afterwards say `stored`.
+    """A request to store a message or a horizon, and then to call `stored`.
 
     Attributes:
-        root: Whose messages it is about.
-        message: A message that somebody here may want; `None`: only the horizon is new.
-        horizon: Once this and all that was handed over before is stored, all of the root is known up to here, so that
-            it may be stored as the horizon. Of messages above it, some may be handed over again after a restart.
+        root: The root of the message.
+        message: A message that a subscription here may match; `None`: only the horizon is new.
+        horizon: The horizon that may be stored with this message and all earlier ones. Messages above it may be handed
+            over again after a restart.
     """
 
     root: Root
@@ -25,7 +25,7 @@ class StoreRequested(NamedTuple):
 
 
 class RangeLost(NamedTuple):
-    """The root has no longer what was missing above `after`, up to `upto`. The horizon will pass over it."""
+    """A range of missed messages that the root no longer has. The horizon will pass over it."""
 
     root: Root
     after: int
@@ -33,19 +33,19 @@ class RangeLost(NamedTuple):
 
 
 class ResendRequested(NamedTuple):
-    """Somebody has missed messages: read them from the store and answer, in order, with `answer`."""
+    """A request for stored messages of this broker. They are to be passed to `answer`, in order."""
 
     question: Recover
 
 
 class InterestSettled(NamedTuple):
-    """All roots that can be reached have heard of what was wanted here when `settle` was called with this token."""
+    """The confirmation that all reachable roots know the interests at the time when `settle` was called."""
 
     token: Hashable
 
 
 class ProtocolViolation(NamedTuple):
-    """A neighbour broke the protocol. The node counts the link as down; the driver is to break it.
+    """A breach of the protocol by a neighbour. The node counts the link as down; the driver has to close it.
 
     Attributes:
         kind: In a word: `version`, `identity`, `order`, `loop`, `hops`, `size`.
@@ -58,31 +58,36 @@ class ProtocolViolation(NamedTuple):
 
 
 class NodeWarning(NamedTuple):
-    """Something is wrong that needs a person, and breaks nothing here: `identity`, `message`, `question`."""
+    """A problem for an operator that breaks nothing here.
+
+    Attributes:
+        kind: In a word: `catalogue`, `identity`, `members`, `message`, `question`.
+        reason: In a sentence.
+    """
 
     kind: str
     reason: str
 
 
 class SourceChanged(NamedTuple):
-    """A source is new, or something about it is."""
+    """A new or changed entry of the catalogue of sources."""
 
     source: SourceEntry
 
 
 class ServiceMessageReceived(NamedTuple):
-    """Another broker's service says something to that of this one."""
+    """A message from the service of another broker."""
 
     origin: Address
     content: bytes
 
 
 class MessageRouted(NamedTuple):
-    """Where a message went from here (only with the setting `trace`).
+    """The decision where to forward a message (only with the setting `trace`).
 
     Attributes:
-        came_from: The parent; `None`: it was published here.
-        taken: The children it was sent to.
+        came_from: The parent; `None`: the message was published here.
+        taken: The children to which it was sent.
         left_out: The children that do not want it.
     """
 

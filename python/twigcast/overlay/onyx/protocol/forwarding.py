@@ -1,39 +1,38 @@
-"""Messages and silence, down the trees; reports of what is stored, up.
+"""Forwarding: messages and empty spans down the trees, reports of what is stored up.
 
-A message is passed on before the application here has stored it. A broker that crashes then has told nobody that it has
-it: after its restart its horizon is the old one, and it asks for what it misses.
+A message is passed on before the application has stored it. A broker that crashes in between has not reported it as
+stored: after its restart its horizon is the old one, and it asks for what it misses.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from twigcast.errors import RejectedMessage
+from twigcast.errors import RejectedMessage, TwigcastError
 from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.content.projection import Projection
 from twigcast.overlay.onyx.messages import OverlayMessage, Span, StoredReport
-from twigcast.overlay.onyx.protocol import link_projection
 from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import MessageRouted, StoreRequested
+from twigcast.overlay.onyx.protocol.link_projection import LinkProjections
 from twigcast.overlay.onyx.protocol.root_stream import ChildLink, RootStream
-from twigcast.overlay.onyx.wire.errors import UnknownDictionary, WireError
-
-if TYPE_CHECKING:
-    from twigcast.overlay.onyx.protocol.node import OnyxNode
+from twigcast.overlay.onyx.protocol.state import NodeState
+from twigcast.overlay.onyx.wire.errors import WireError
 
 
-def publish(node: OnyxNode, message: OverlayMessage) -> None:
-    """One of the broker's own messages, durable."""
+def publish(node: NodeState, message: OverlayMessage) -> None:
+    """Sends one of the broker's own messages, which is durable."""
     stream = node.streams[node.address]
     if message.root != node.address:
         raise ValueError(f"a message of root {message.root} cannot be published at {node.address}")
     if message.number <= stream.end:
         raise ValueError(f"message {message.number} follows {stream.end}")
-    stream.knowledge.add(stream.end, message.number)
+    stream.ranges.add(stream.end, message.number)
     _advance(node, stream, message.number, message, None)
 
 
-def on_span(node: OnyxNode, sender: Address, span: Span) -> None:
-    """A message, or silence, from the parent."""
+def on_span(node: NodeState, sender: Address, span: Span) -> None:
+    """Receives a span from the parent and passes it on."""
     _check(node, span)
     stream = node.streams.get(span.root)
     if stream is None or sender != stream.parent or not stream.is_confirmed or span.upto <= stream.end:
@@ -46,7 +45,7 @@ def on_span(node: OnyxNode, sender: Address, span: Span) -> None:
     receive_span(node, stream, after, span.upto, span.message)
 
 
-def _check(node: OnyxNode, span: Span) -> None:
+def _check(node: NodeState, span: Span) -> None:
     message = span.message
     if span.upto < span.after or (message is not None and (span.root, span.upto) != (message.root, message.number)):
         raise RemoteProtocolError("order", f"a span of root {span.root} contradicts itself")
@@ -58,110 +57,150 @@ def _check(node: OnyxNode, span: Span) -> None:
         )
 
 
-def receive_span(node: OnyxNode, stream: RootStream, after: int, upto: int, message: OverlayMessage | None) -> None:
-    """Numbers are known: hand over what is new of it."""
-    knowledge = stream.knowledge
-    if message is not None and not knowledge.knows(upto) and not link_projection.suffices(node, message):
-        # Not enough for somebody here, who came while it was under way: its number stays a gap, so that the root is
-        # asked for the whole.
+def receive_span(node: NodeState, stream: RootStream, after: int, upto: int, message: OverlayMessage | None) -> None:
+    """Records a range of numbers as received, and hands the application what is new in it."""
+    ranges = stream.ranges
+    if message is not None and not ranges.contains(upto) and not _suffices(node, message):
+        # A subscription that is newer than the message needs more of it. Its number remains a gap, so that the whole
+        # message is requested from the root.
         node.counts["insufficient"] += 1
         receive_span(node, stream, after, upto - 1, None)
-        knowledge.add(upto, upto)
+        ranges.add(upto, upto)
         node.arm(("recover", stream.root), node.settings.recover_delay)
         return
-    is_news = message is not None and not knowledge.knows(upto)
-    horizon = knowledge.horizon
-    knowledge.add(after, upto)
-    if is_news or knowledge.horizon != horizon:
-        assert knowledge.horizon is not None
-        node.deliver(StoreRequested(stream.root, message if is_news else None, knowledge.horizon))
-    if knowledge.gaps():
+    is_new = message is not None and not ranges.contains(upto)
+    horizon = ranges.horizon
+    ranges.add(after, upto)
+    if is_new or ranges.horizon != horizon:
+        assert ranges.horizon is not None
+        node.deliver(StoreRequested(stream.root, message if is_new else None, ranges.horizon))
+    if ranges.gaps():
         node.arm(("recover", stream.root), node.settings.recover_delay)
 
 
-def start_stream_at(node: OnyxNode, stream: RootStream, position: int) -> None:
-    """What comes from the parent goes on at a position; up to there, it is not known what there was."""
+def _suffices(node: NodeState, message: OverlayMessage) -> bool:
+    """Returns whether the received part of a message is enough for the broker's own subscriptions."""
+    return not message.reduced or (node.projections is not None and node.projections.suffices(message))
+
+
+def start_stream_at(node: NodeState, stream: RootStream, position: int) -> None:
+    """Continues the stream at a position. What lies between its end and the position is not known."""
     if position > stream.end:
         for name, child in stream.children.items():
             if child.end is not None:
                 if child.end < stream.end:
-                    send_silence(node, stream, name, child)
+                    send_empty_span(node, stream, name, child)
                 child.end = position
-                # It is to know at once that it misses something.
+                # This span shows the child at once that it misses something.
                 node.send(name, Span(stream.root, position, position, None))
         stream.end = position
     receive_span(node, stream, position, position, None)
 
 
 def _advance(
-    node: OnyxNode, stream: RootStream, upto: int, message: OverlayMessage | None, sender: Address | None
+    node: NodeState, stream: RootStream, upto: int, message: OverlayMessage | None, sender: Address | None
 ) -> None:
-    """Pass on a message. Silence is gathered."""
+    """Passes on a message. Empty spans are collected until a message or a timer."""
     stream.end = upto
     receivers = stream.receivers()
     if message is not None and receivers:
-        taken = _wanting(node, message, receivers)
+        wanting = _wanting(node, message, receivers)
         onward = message.passed_on(node.address)
-        got = []
-        for name, sent in link_projection.outgoing(node, onward, [name for name in receivers if name in taken]):
+        reached = []
+        for name, sent in _outgoing(node, onward, [name for name in receivers if name in wanting]):
             child = stream.children[name]
             assert child.end is not None
             node.send(name, Span(stream.root, child.end, upto, sent))
             child.end = upto
-            got.append(name)
-            node.flow(name).sent += 1
-        node.counts["passed_on"] += len(got)
-        node.counts["not_passed_on"] += len(receivers) - len(got)
-        if len(got) < len(receivers):
-            for name in set(receivers).difference(got):
-                node.flow(name).left_out += 1
+            reached.append(name)
+            node.traffic_to(name).sent += 1
+        node.counts["passed_on"] += len(reached)
+        node.counts["not_passed_on"] += len(receivers) - len(reached)
+        if len(reached) < len(receivers):
+            for name in set(receivers).difference(reached):
+                node.traffic_to(name).left_out += 1
         if node.settings.trace:
-            taken = frozenset(got)
+            sent_to = frozenset(reached)
             node.deliver(
-                MessageRouted(stream.root, upto, message.message_id, sender, taken, frozenset(receivers) - taken)
+                MessageRouted(stream.root, upto, message.message_id, sender, sent_to, frozenset(receivers) - sent_to)
             )
     if receivers or (sender is not None and stream.is_confirmed):
         node.arm("silence", node.settings.silence_delay)
     node.arm("report", node.settings.report_delay)
 
 
-def _wanting(node: OnyxNode, message: OverlayMessage, receivers: list[Address]) -> frozenset[Address]:
+def _wanting(node: NodeState, message: OverlayMessage, receivers: list[Address]) -> frozenset[Address]:
     try:
         return node.route(message, receivers)
-    except (RejectedMessage, WireError, UnknownDictionary) as error:
-        # The root took it; that it is over a limit here is no reason for others not to get it.
-        node.trouble("message", f"number {message.number} of root {message.root} is sent to all: {error}")
+    except (RejectedMessage, WireError) as error:
+        # The root accepted the message. That it is over a limit here is no reason to keep it from others.
+        node.warn("message", f"number {message.number} of root {message.root} is sent to all: {error}")
         return frozenset(receivers)
 
 
-def send_silence(node: OnyxNode, stream: RootStream, name: Address, child: ChildLink) -> None:
-    """All that a child was not sent until now was not wanted."""
+def _outgoing(
+    node: NodeState, message: OverlayMessage, selected: list[Address]
+) -> Iterable[tuple[Address, OverlayMessage]]:
+    if node.projections is None:
+        return [(neighbour, message) for neighbour in selected]
+    return _reduced(node, node.projections, message, selected)
+
+
+def _reduced(
+    node: NodeState, projections: LinkProjections, message: OverlayMessage, selected: list[Address]
+) -> Iterator[tuple[Address, OverlayMessage]]:
+    """Yields what is sent to each neighbour that wants a message; those that use nothing of it are left out.
+
+    In the order of the thesis (see `scheduling`): whole messages go first; then the message is reduced, once for all
+    links that use the same part, and only for links that get it.
+    """
+    parts: dict[Projection, list[Address]] = {}
+    for neighbour in selected:
+        part = projections.part_for(neighbour, message)
+        if part is None:
+            yield neighbour, message
+        else:
+            parts.setdefault(part, []).append(neighbour)
+    for part, neighbours in parts.items():
+        try:
+            reduced = projections.reduced(message, part)
+        except TwigcastError as error:
+            node.warn("message", f"number {message.number} of root {message.root} is sent whole: {error}")
+            reduced = message
+        if reduced is not None:
+            node.counts["reduced"] += len(neighbours)
+            node.counts["reduced_bytes"] += len(neighbours) * (len(message.body) - len(reduced.body))
+            yield from ((neighbour, reduced) for neighbour in neighbours)
+
+
+def send_empty_span(node: NodeState, stream: RootStream, name: Address, child: ChildLink) -> None:
+    """Tells a child that it wants nothing of what came since its last span."""
     assert child.end is not None
     node.send(name, Span(stream.root, child.end, stream.end, None))
     child.end = stream.end
 
 
-def tell_silence(node: OnyxNode) -> None:
-    """Tell all children how far they are."""
+def send_empty_spans(node: NodeState) -> None:
+    """Sends an empty span to all children that are behind."""
     for stream in node.streams.values():
         for name, child in stream.children.items():
             if child.end is not None and child.end < stream.end:
-                send_silence(node, stream, name, child)
+                send_empty_span(node, stream, name, child)
 
 
 # Reports.
 
 
-def report(node: OnyxNode) -> None:
-    """Tell parents what is stored here and below."""
+def report(node: NodeState) -> None:
+    """Reports to the parents what is stored here and below."""
     for stream in node.streams.values():
         if stream.root == node.address or not stream.is_confirmed or stream.parent is None:
             continue
-        existing = _stored_below(stream)
-        if existing is not None and existing != stream.reported:
-            stream.reported = existing
-            node.send(stream.parent, StoredReport(stream.root, *existing))
-    _forget_the_unreachable(node)
+        stored = _stored_below(stream)
+        if stored is not None and stored != stream.reported:
+            stream.reported = stored
+            node.send(stream.parent, StoredReport(stream.root, *stored))
+    _forget_unreachable(node)
 
 
 def _stored_below(stream: RootStream) -> tuple[int, int] | None:
@@ -174,25 +213,25 @@ def _stored_below(stream: RootStream) -> tuple[int, int] | None:
     return lowest, brokers
 
 
-def on_stored_report(node: OnyxNode, sender: Address, existing: StoredReport) -> None:
-    """A child says what is stored there and below."""
-    stream = node.streams.get(existing.root)
+def on_stored_report(node: NodeState, sender: Address, stored: StoredReport) -> None:
+    """Takes the report of a child on what is stored there and below."""
+    stream = node.streams.get(stored.root)
     child = None if stream is None else stream.children.get(sender)
     if stream is None or child is None:
         return
-    child.horizon, child.brokers = existing.horizon, existing.brokers
-    if existing.root != node.address:
+    child.horizon, child.brokers = stored.horizon, stored.brokers
+    if stored.root != node.address:
         node.arm("report", node.settings.report_delay)
         return
-    reported = [state for state in stream.children.values() if state.horizon is not None]
+    reported = [link for link in stream.children.values() if link.horizon is not None]
     others = len(node.topology.states) - 1
-    # Where somebody cannot be reached it is not known how much it has: nothing more is forgotten until it is back.
-    if sum(state.brokers for state in reported) >= others:
-        lowest = min(state.horizon for state in reported if state.horizon is not None)
+    # While a broker is unreachable its horizon is unknown, and the root must retain all messages since.
+    if sum(link.brokers for link in reported) >= others:
+        lowest = min(link.horizon for link in reported if link.horizon is not None)
         stream.stored = max(lowest, stream.stored or 0)
 
 
-def _forget_the_unreachable(node: OnyxNode) -> None:
+def _forget_unreachable(node: NodeState) -> None:
     for origin, since in list(node.unreachable.items()):
         if node.now - since >= node.settings.forget_delay:
             del node.unreachable[origin]

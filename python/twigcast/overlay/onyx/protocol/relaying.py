@@ -1,53 +1,51 @@
-"""What services of two brokers say to each other, passed on by those between them.
+"""Relaying: messages between the services of two brokers, passed on by the brokers in between.
 
-A broker's parent towards another, in the tree of that one, is also the next on the way to it. Nothing is repeated here:
-where brokers do not agree on the ways for a moment, or one is gone, it is lost, and the services say it again.
+The parent of a broker in the tree of another one is also the next broker on the path to it. Nothing is repeated here. A
+message is lost where brokers do not yet agree on the paths, or one is down; the services repeat it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import ServiceMessage
 from twigcast.overlay.onyx.protocol.errors import RemoteProtocolError
 from twigcast.overlay.onyx.protocol.events import ServiceMessageReceived
+from twigcast.overlay.onyx.protocol.state import NodeState
 
-if TYPE_CHECKING:
-    from twigcast.overlay.onyx.protocol.node import OnyxNode
-
-#: Bytes that services may say at once.
+#: Greatest content of a service message.
 CONTENT_BYTES_MAX: Final = 8 << 20
 
 
-def send(node: OnyxNode, target: Address, content: bytes) -> None:
-    """Say something to the service of another broker, or of this one.
+def send(node: NodeState, target: Address, content: bytes) -> None:
+    """Sends a message to the service of another broker, or of this one.
 
     Raises:
         ValueError: It is too long.
     """
     if len(content) > CONTENT_BYTES_MAX:
-        raise ValueError(f"{len(content):,} bytes where at most {CONTENT_BYTES_MAX:,} may be")
-    _pass_on(node, ServiceMessage(node.address, target, 0, content))
+        raise ValueError(f"a service message has {len(content):,} bytes; at most {CONTENT_BYTES_MAX:,} are allowed")
+    _forward(node, ServiceMessage(node.address, target, 0, content))
 
 
-def on_relay(node: OnyxNode, sender: Address, relay: ServiceMessage) -> None:
-    """Something is on its way."""
-    if len(relay.content) > CONTENT_BYTES_MAX:
-        raise RemoteProtocolError("size", f"its service says {len(relay.content):,} bytes at once")
-    if relay.hops > node.settings.hops_max:
+def on_service_message(node: NodeState, sender: Address, message: ServiceMessage) -> None:
+    """Takes a service message, or passes it on."""
+    if len(message.content) > CONTENT_BYTES_MAX:
+        raise RemoteProtocolError("size", f"it sends a service message of {len(message.content):,} bytes")
+    if message.hops > node.settings.hops_max:
         node.counts["relays_lost"] += 1
         return
-    _pass_on(node, relay)
+    _forward(node, message)
 
 
-def _pass_on(node: OnyxNode, relay: ServiceMessage) -> None:
-    if relay.target == node.address:
-        node.deliver(ServiceMessageReceived(relay.origin, relay.content))
+def _forward(node: NodeState, message: ServiceMessage) -> None:
+    if message.target == node.address:
+        node.deliver(ServiceMessageReceived(message.origin, message.content))
         return
-    target = relay.target if relay.target in node.peers else node.parents.get(relay.target)
+    target = message.target if message.target in node.peers else node.parents.get(message.target)
     if target is None:
         node.counts["relays_lost"] += 1
         return
     node.counts["relays"] += 1
-    node.send(target, relay._replace(hops=relay.hops + 1))
+    node.send(target, message._replace(hops=message.hops + 1))

@@ -1,8 +1,8 @@
-"""What a broker knows of the messages of one root, and to whom it passes them on.
+"""The stream of the messages of one root at a broker: the received numbers, and the children they are forwarded to.
 
-Numbers of a root's messages are known in pieces `(after, upto]`: all messages of a piece were looked at, and those that
-were wanted have been given to the application. The end of the first piece is the *horizon*; what lies between two
-pieces is a *gap*, to be closed by asking the root.
+The received numbers form ranges `(after, upto]`: each message of a range was either handed to the application or not
+wanted. The end of the first range is the *horizon*. What lies between two ranges is a *gap*, which the root is asked
+to close.
 """
 
 from __future__ import annotations
@@ -26,67 +26,62 @@ class SequenceRange(NamedTuple):
 
 
 class ReceivedRanges:
-    """Pieces, in order, that do not touch. Without a beginning nothing is known, and nothing missing."""
+    """Disjoint ranges of received numbers, in order. Without a first range, nothing is missing."""
 
     def __init__(self, horizon: int | None = None) -> None:
-        """Known up to a horizon.
-
-        Args:
-            horizon: `None`: not begun.
-        """
-        self._pieces: list[SequenceRange] = [] if horizon is None else [SequenceRange(horizon, horizon)]
+        """Begins with all numbers up to a horizon as received; `None`: without a first range."""
+        self._ranges: list[SequenceRange] = [] if horizon is None else [SequenceRange(horizon, horizon)]
 
     @property
     def horizon(self) -> int | None:
-        """All is known up to it; `None`: not begun."""
-        return self._pieces[0].upto if self._pieces else None
+        """The number up to which all is received; `None` before the first range."""
+        return self._ranges[0].upto if self._ranges else None
 
     @property
     def end(self) -> int | None:
-        """Nothing is known above it."""
-        return self._pieces[-1].upto if self._pieces else None
+        """The last received number."""
+        return self._ranges[-1].upto if self._ranges else None
 
-    def knows(self, number: int) -> bool:
-        """Whether a number is known, or lies before the beginning."""
-        return bool(self._pieces) and (
-            number <= self._pieces[0].upto or any(piece.after < number <= piece.upto for piece in self._pieces)
+    def contains(self, number: int) -> bool:
+        """Returns whether a number is received, or lies before the first range."""
+        return bool(self._ranges) and (
+            number <= self._ranges[0].upto or any(part.after < number <= part.upto for part in self._ranges)
         )
 
     def add(self, after: int, upto: int) -> bool:
-        """A piece is known; whether anything of it was new. The first piece of all is the beginning."""
-        if self._pieces and upto <= self._pieces[0].upto:
+        """Adds a range. Returns whether anything of it was new."""
+        if self._ranges and upto <= self._ranges[0].upto:
             return False
-        first = bisect_left(self._pieces, after, key=lambda piece: piece.upto)
+        first = bisect_left(self._ranges, after, key=lambda part: part.upto)
         last = first
         low, high = after, upto
-        while last < len(self._pieces) and self._pieces[last].after <= upto:
-            low, high = min(low, self._pieces[last].after), max(high, self._pieces[last].upto)
+        while last < len(self._ranges) and self._ranges[last].after <= upto:
+            low, high = min(low, self._ranges[last].after), max(high, self._ranges[last].upto)
             last += 1
         merged = [SequenceRange(low, high)]
-        if self._pieces[first:last] == merged:
+        if self._ranges[first:last] == merged:
             return False
-        self._pieces[first:last] = merged
+        self._ranges[first:last] = merged
         return True
 
-    def unknown(self, after: int, upto: int) -> Iterator[SequenceRange]:
-        """The parts of a piece that are not known. What lies before the beginning counts as known."""
-        if self._pieces:
-            after = max(after, self._pieces[0].upto)
-        for piece in self._pieces:
-            if piece.upto <= after:
+    def missing(self, after: int, upto: int) -> Iterator[SequenceRange]:
+        """Yields the parts of a range that are not received. What lies before the first range counts as received."""
+        if self._ranges:
+            after = max(after, self._ranges[0].upto)
+        for part in self._ranges:
+            if part.upto <= after:
                 continue
-            if piece.after >= upto:
+            if part.after >= upto:
                 break
-            if piece.after > after:
-                yield SequenceRange(after, piece.after)
-            after = max(after, piece.upto)
+            if part.after > after:
+                yield SequenceRange(after, part.after)
+            after = max(after, part.upto)
         if after < upto:
             yield SequenceRange(after, upto)
 
     def gaps(self) -> list[SequenceRange]:
-        """What lies between the pieces."""
-        pieces = self._pieces
-        return [SequenceRange(one.upto, other.after) for one, other in pairwise(pieces)]
+        """Returns what lies between the ranges."""
+        return [SequenceRange(one.upto, other.after) for one, other in pairwise(self._ranges)]
 
 
 @dataclass(slots=True)
@@ -94,11 +89,12 @@ class ChildLink:
     """A neighbour below a broker in the tree of a root.
 
     Attributes:
-        number: Of its latest `Attach`.
-        hops: Brokers that attachment has come through.
-        awaits: The broker's own `Attach` that will answer it; `None`: that is still to be sent.
-        end: What it has been sent ends here; `None`: it has not been answered, and is sent nothing.
-        horizon, brokers: What it last said of itself and of all below it.
+        number: Number of its latest `Attach`.
+        hops: Brokers that this attachment has passed.
+        awaits: Number of the broker's own `Attach` whose answer will answer it; `None`: not sent yet.
+        is_answered: Whether the child was sent `Attached` for its latest `Attach`.
+        end: Number up to which spans were sent; `None`: none are sent before the first answer.
+        horizon, brokers: Its latest report: the lowest horizon, and of how many brokers.
     """
 
     number: int
@@ -115,24 +111,29 @@ class RootStream:
     """The messages of one root, at one broker.
 
     Attributes:
-        root: Whose.
-        knowledge: What is known of them here.
-        parent: The neighbour they come from; at the root itself, and where it cannot be reached, `None`.
-        number: Of the latest `Attach` sent.
-        since: Of the first one sent to the present parent.
-        confirmed: Of the latest one answered by the present parent; `None`: spans do not count yet.
-        announced: How many deltas the parent had been told at the latest `Attach`, and at the confirmed one.
-        end: What was taken from parents, and so what can be passed on, ends here.
-        children: Neighbours that are attached, or will be once that is confirmed.
-        held: Neighbours that want to be, from whom the way to the root does not lead on.
-        stored: Up to where the application has stored what is wanted.
-        is_wanting: An `Attach` is to be sent.
-        progress: Counts answers to `Recover`.
-        asked_at: When its root was last asked for what is missing.
+        root: The broker whose messages these are.
+        ranges: The received numbers.
+        parent: The neighbour that they come from; `None` at the root itself, and while the root is unreachable.
+        number: Number of the latest `Attach` sent.
+        since: Number of the first `Attach` sent to the current parent.
+        confirmed: Number of the latest `Attach` that the current parent has answered; `None`: spans do not count yet.
+        announced: By unanswered `Attach`, how many deltas the parent had been sent before it.
+        confirmed_announced: The same count for the confirmed `Attach`.
+        end: Number up to which spans of parents were taken, and so can be passed on.
+        children: Neighbours that are attached, or will be once this is confirmed.
+        held: Neighbours that ask to be attached although the path to the root leads over them.
+        stored: Number up to which the application has stored what is wanted; at the root: up to which all others have.
+        is_attach_due: Whether an `Attach` is to be sent.
+        sent_at: Time of the latest `Attach`.
+        progress: Count of answers to `Recover`.
+        asked_at_progress: That count at the latest question.
+        is_recovering: Whether a question was sent and gaps are left.
+        asked_at: Time of the latest question.
+        reported: The latest report sent to the parent.
     """
 
     root: Root
-    knowledge: ReceivedRanges
+    ranges: ReceivedRanges
     parent: Address | None = None
     number: int = 0
     since: int = 1
@@ -143,7 +144,7 @@ class RootStream:
     children: dict[Address, ChildLink] = field(default_factory=dict)
     held: dict[Address, ChildLink] = field(default_factory=dict)
     stored: int | None = None
-    is_wanting: bool = False
+    is_attach_due: bool = False
     sent_at: float = 0.0
     progress: int = 0
     asked_at_progress: int = -1
@@ -153,15 +154,15 @@ class RootStream:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether spans from the parent count."""
+        """Returns whether spans from the parent count."""
         return self.confirmed is not None
 
     def receivers(self) -> list[Address]:
-        """The children that are sent spans."""
+        """Returns the children that are sent spans."""
         return [child for child, state in self.children.items() if state.end is not None]
 
     def leave_parent(self) -> None:
-        """Spans of the present parent do not count any more."""
+        """Detaches from the parent. Its spans no longer count."""
         self.parent = None
         self.confirmed = None
         self.confirmed_announced = -1

@@ -1,23 +1,24 @@
 """Dependency-aware priority scheduling of the operators of one broker's plan (Diao 2005, section 7.4.1).
 
-One plan holds all that a broker does with a message: the routing queries of its links, the transformation queries of
-its links, its users' queries; parts that they share are there once. An operator runs when its inputs have finished. Of
-those that can run, the one that matters most for getting the message on its way runs first:
+One plan holds all that a broker does with a message: the routing queries and the transformation queries of its links,
+and the queries of its users. Shared parts occur once. An operator can run when its inputs have finished. Of those that
+can run, the most urgent class runs first:
 
 * *high*: operators that contribute to a routing query;
-* *medium*: others that contribute to a transformation query. These are *dependent*: one may run only when a
-  transformation query that it contributes to is needed, which is when the routing query of its link has succeeded;
+* *medium*: others that contribute to a transformation query. These are *dependent*: one may run only if a
+  transformation query to which it contributes is needed, that is, if the routing query of its link has succeeded;
 * *low*: the rest, which serve the broker's own users.
 
-One queue a class, first come first served; a dependent operator whose condition is not true yet stands in a wait queue.
-So work for the broker's own users never delays a message on its way, and nothing is transformed for a link that does
-not get the message.
+Each class has a queue, first in, first out. A dependent operator whose condition is not true yet is in a wait queue. So
+work for the broker's own users never delays forwarding, and nothing is transformed for a link that does not get the
+message.
 
-The thesis discards the wait queue at the end of a message. An operator in it may be needed by users' queries as well,
-which must not go without it: when no high operator is left, so that routing is decided, it is served as a low one.
+The thesis discards the wait queue at the end of a message. But users' queries may need an operator in it as well. So
+when no high operator is left, and routing is decided, such an operator is treated as a low one.
 
 :class:`Plan` is the readable form over single operators. The compiled engine decides whole stages at a time;
-:func:`process` is the same rule there.
+:func:`process` is the same rule there. Neither runs in the broker yet, whose hub serves its own users in another
+thread: the tests compare both with each other on random plans.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from twigcast.answers import Deliveries
 from twigcast.overlay.core import Address
+from twigcast.overlay.onyx.content.transformation import Transformation
 
 #: Name of an operator.
 Name: TypeAlias = Hashable
@@ -42,16 +44,16 @@ class Priority(IntEnum):
     LOW = 2
 
 
-class Operator(NamedTuple):
+class PlanOperator(NamedTuple):
     """An operator of the plan.
 
     Attributes:
-        name: Tells it from others.
+        name: Identifies it.
         inputs: Operators that must have finished before.
-        routes: Links whose routing query it decides when it finishes with success.
+        run: Computes its result from those of its inputs; a true one means success.
+        routes: Links whose routing query it decides when it succeeds.
         transforms: Links whose transformation query ends at it.
         serves: Whether a user's query ends at it.
-        run: What it does, given the results of its inputs; its result is true where it succeeded.
     """
 
     name: Name
@@ -63,7 +65,7 @@ class Operator(NamedTuple):
 
 
 class _Contributes(NamedTuple):
-    """What an operator contributes to, by itself or through others."""
+    """The queries to which an operator contributes, by itself or through others."""
 
     routes: frozenset[Address]
     transforms: frozenset[Address]
@@ -77,19 +79,19 @@ class _Contributes(NamedTuple):
 
 
 class Plan:
-    """Operators and who needs them."""
+    """The operators of one broker, with their consumers."""
 
-    def __init__(self, operators: Iterable[Operator]) -> None:
-        """Take the operators, each after its inputs.
+    def __init__(self, operators: Iterable[PlanOperator]) -> None:
+        """Takes the operators, each after its inputs.
 
         Raises:
             ValueError: An operator comes before one of its inputs, or twice.
         """
-        self.operators: dict[Name, Operator] = {}
+        self.operators: dict[Name, PlanOperator] = {}
         self.consumers: dict[Name, list[Name]] = {}
         for operator in operators:
             if operator.name in self.operators or any(name not in self.operators for name in operator.inputs):
-                raise ValueError(f"operator {operator.name!r} is there already, or comes before an input")
+                raise ValueError(f"operator {operator.name!r} occurs twice, or comes before one of its inputs")
             self.operators[operator.name] = operator
             self.consumers[operator.name] = []
             for name in dict.fromkeys(operator.inputs):
@@ -105,19 +107,19 @@ class Plan:
             )
 
     def priority(self, name: Name) -> Priority:
-        """The class of an operator."""
+        """Returns the class of an operator."""
         return self._contributes[name].priority
 
     def transforms(self, name: Name) -> frozenset[Address]:
-        """The links whose transformation an operator contributes to."""
+        """Returns the links to whose transformation an operator contributes."""
         return self._contributes[name].transforms
 
     def serves(self, name: Name) -> bool:
-        """Whether an operator contributes to a user's query."""
+        """Returns whether an operator contributes to a user's query."""
         return self._contributes[name].serves
 
     def execute(self) -> Execution:
-        """Begin with a message."""
+        """Starts the execution for a message."""
         return Execution(self)
 
 
@@ -131,7 +133,7 @@ class Execution:
     """
 
     def __init__(self, plan: Plan) -> None:
-        """Queue the operators without inputs."""
+        """Queues the operators without inputs."""
         self._plan = plan
         self.selected: set[Address] = set()
         self.results: dict[Name, object] = {}
@@ -145,11 +147,11 @@ class Execution:
                 self._enqueue(name)
 
     def ready(self) -> dict[Priority, tuple[Name, ...]]:
-        """The operators that may run now, by class."""
+        """Returns the operators that can run, by class."""
         return {priority: tuple(queue) for priority, queue in self._queues.items()}
 
     def step(self) -> Name | None:
-        """Run the next operator; `None` if there is none."""
+        """Runs the next operator. Returns its name, or `None` if there is none."""
         queue = next((queue for queue in self._queues.values() if queue), None)
         if queue is None:
             return None
@@ -168,7 +170,7 @@ class Execution:
         return name
 
     def run(self) -> Execution:
-        """Run all operators that are needed; those still waiting then are not."""
+        """Runs all operators that are needed."""
         while self.step() is not None:
             pass
         self._waiting.clear()
@@ -198,52 +200,44 @@ class Execution:
 # The same rule over the compiled engine.
 
 
-class Forward(NamedTuple):
-    """Send this to a neighbour."""
+class LinkOutput(NamedTuple):
+    """A message for a neighbour."""
 
     neighbour: Address
     body: bytes
 
 
-class Local(NamedTuple):
-    """The results for the broker's own users."""
+class LocalOutput(NamedTuple):
+    """The results of the queries of the broker's own users."""
 
     deliveries: Deliveries
-
-
-class Transforms(Protocol):
-    """What is done to a message on a link (see `twigcast.overlay.onyx.content.restructuring.Transformation`)."""
-
-    def run(self, message: bytes) -> bytes | None:
-        """The transformed message; `None` where nothing of it is wanted."""
-        ...
 
 
 def process(
     message: bytes,
     route: Callable[[bytes], Iterable[Address]],
-    transformations: Mapping[Address, Transforms],
+    transformations: Mapping[Address, Transformation],
     deliver: Callable[[bytes], Deliveries],
-) -> Iterator[Forward | Local]:
-    """What a broker does with a message, the most urgent first; what comes later is computed when it is asked for.
+) -> Iterator[LinkOutput | LocalOutput]:
+    """Yields the outputs for a message, the most urgent first. Each is computed when the caller asks for it.
 
-    Routing is decided first; what goes out as it is, goes out before anything is transformed; only for selected links
-    is anything transformed; the broker's own users come last.
+    Routing is decided first. Then the message goes to links without a transformation, and then, transformed, to other
+    selected links. The broker's own users come last.
 
     Args:
         message: XML.
-        route: The neighbours that get it.
-        transformations: What is done to it on the way to a neighbour.
-        deliver: The results for the broker's own users.
+        route: Returns the neighbours that get the message.
+        transformations: By neighbour, the transformation of its link.
+        deliver: Returns the results for the broker's own users.
 
     Raises:
         RejectedMessage: The message is malformed or over a limit.
     """
     selected = sorted(route(message))
     transformed = [neighbour for neighbour in selected if neighbour in transformations]
-    yield from (Forward(neighbour, message) for neighbour in selected if neighbour not in transformations)
+    yield from (LinkOutput(neighbour, message) for neighbour in selected if neighbour not in transformations)
     for neighbour in transformed:
         body = transformations[neighbour].run(message)
         if body is not None:
-            yield Forward(neighbour, body)
-    yield Local(deliver(message))
+            yield LinkOutput(neighbour, body)
+    yield LocalOutput(deliver(message))

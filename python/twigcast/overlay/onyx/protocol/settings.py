@@ -10,26 +10,26 @@ from twigcast.overlay.onyx.messages import DISJUNCTS_PER_DELTA_MAX, Root
 
 @dataclass(frozen=True, slots=True)
 class OnyxSettings:
-    """How a node behaves.
+    """The times and bounds of a node.
 
     Attributes:
-        flush_delay: Changes of wishes, links and attachments are gathered that long before neighbours are told.
-        silence_delay: A broker that was sent nothing is told so after it.
-        report_delay: Between two reports of what is stored.
-        attach_delay: An attachment that was not confirmed is asked for again after it.
-        recover_delay: A gap that is still there after it is closed by asking the root.
-        recover_retry: Where nothing of an answer arrived for that long, it is asked for again.
-        forget_delay: A broker that could not be reached for that long is not waited for any more.
-        gaps_max: Gaps of one root that are asked for at once.
+        flush_delay: How long changes of interests, links and attachments are collected before they are sent.
+        silence_delay: Time until an empty span is sent to a neighbour that was sent no message.
+        report_delay: Time between two reports of what is stored.
+        attach_delay: Time until an unconfirmed attachment is repeated.
+        recover_delay: Age of a gap at which the root is asked for it.
+        recover_retry: Time without any part of an answer until the question is repeated.
+        forget_delay: How long messages are retained for a broker that is unreachable.
+        gaps_max: Gaps of one root that are requested at once.
         hops_max: Links that a message, an attachment or a question may pass.
-        disjuncts_per_delta: More of them are told in several pieces.
-        disjuncts_max: That one neighbour may want; with more it is refused.
-        members_max: Brokers that are known; others are not heard.
-        sources_max: Entries of the catalogue; more are refused.
-        shared_tree: One tree for all roots.
+        disjuncts_per_delta: Disjuncts in one routing delta; more are sent in several.
+        disjuncts_max: Disjuncts of one neighbour; with more its link is ended.
+        members_max: Brokers in the topology; link states of further ones are ignored.
+        sources_max: Entries of the catalogue; further ones are ignored.
+        shared_tree: Whether all roots share one tree.
         roots: The brokers that have sources; `None`: all.
-        reduces: Tell neighbours what part of messages suffices here, and send them no more than suffices there.
-        trace: Tell the application of each message where it went, and where not.
+        reduces: Whether links carry only the parts of messages that are used behind them.
+        trace: Whether the application gets `MessageRouted` for each message.
     """
 
     flush_delay: float = 0.02

@@ -1,13 +1,13 @@
-"""Who there is and how they are joined: link states, and the ways to the roots that follow from them.
+"""The brokers and links of the overlay: link states, and the paths to the roots that follow from them.
 
-Each broker floods the links it has and what they cost. A link counts where both of its ends name it. The parent of a
-broker towards a root is its neighbour on a shortest way there. Costs are positive, so that each step on such a way is
-strictly nearer to the root, and the parents of one root form a tree wherever brokers agree about the links. While they
-do not yet agree they may form a ring for a moment; nothing from the root gets into it then, because messages flow along
-confirmed attachments alone (see :mod:`twigcast.overlay.onyx.protocol.attachments`).
+Each broker floods its links and their costs. A link counts if both of its ends name it. The parent of a broker towards
+a root is its neighbour on a shortest path there. Costs are positive, so each step on such a path is strictly nearer to
+the root, and the parents of one root form a tree wherever brokers agree about the links. While they do not yet agree,
+parents may form a ring for a moment. No message enters it, because messages follow confirmed attachments only (see
+:mod:`twigcast.overlay.onyx.protocol.attachments`).
 
-With one shared tree for all roots (`shared`) the ways are those of the minimum spanning tree, the same undirected tree
-for everybody; routing tables are then smaller, ways longer.
+With one tree for all roots (`shared`), the paths are those of the minimum spanning tree. Routing tables are then
+smaller, and paths longer.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ _Graph: TypeAlias = Mapping[Address, Mapping[Address, int]]
 
 
 class LinkStateVerdict(enum.Enum):
-    """What a link state that was heard is."""
+    """The verdict on a link state of another broker."""
 
-    #: It says something new: pass it on.
+    #: It is new and has to be passed on.
     NEW = "new"
-    #: It is known, or older than what is known.
+    #: It is not newer than the stored one.
     OLD = "old"
-    #: It is in one's own name, and not one's own: there are two brokers with one identity.
+    #: It names this broker as its origin, but is not from here: two brokers have the same identity.
     IMPOSTOR = "impostor"
 
 
 class Topology:
-    """The link states that one broker has heard.
+    """The link states of all brokers, as one broker has received them.
 
     Attributes:
-        own: Its own one.
-        states: All, its own among them, by origin.
+        own: The link state of this broker.
+        states: By origin, all link states, with the own one.
     """
 
     def __init__(self, origin: Address, incarnation: int, where: str = "", *, shared: bool = False) -> None:
-        """Without links.
+        """Begins without links.
 
         Args:
-            origin: The broker's own identity.
+            origin: The identity of this broker.
             incarnation: Number of its start.
             where: How others reach it.
-            shared: One tree for all roots.
+            shared: Whether all roots share one tree.
         """
         self.own = LinkState(origin, incarnation, 0, (), where)
         self.states: dict[Address, LinkState] = {origin: self.own}
@@ -57,33 +57,32 @@ class Topology:
         self._shared = shared
 
     def __iter__(self) -> Iterator[LinkState]:
-        """All link states."""
+        """Iterates over all link states."""
         return iter(self.states.values())
 
-    # One's own links.
+    # Own links.
 
     def set_link(self, neighbour: Address, cost: int) -> None:
-        """There is a link, or it costs something else."""
+        """Adds a link, or changes its cost."""
         self._links[neighbour] = max(1, cost)
 
     def drop_link(self, neighbour: Address) -> None:
-        """A link is gone."""
+        """Removes a link."""
         self._links.pop(neighbour, None)
 
-    def say(self, where: str | None = None) -> LinkState | None:
-        """One's own link state, if it has changed since it was last said."""
+    def renew_own(self) -> LinkState | None:
+        """Returns a new version of the own link state, or `None` if no link has changed."""
         links = tuple(sorted(self._links.items()))
-        position = self.own.where if where is None else where
-        if links == self.own.links and position == self.own.where:
+        if links == self.own.links:
             return None
-        self.own = self.own._replace(version=self.own.version + 1, links=links, where=position)
+        self.own = self.own._replace(version=self.own.version + 1, links=links)
         self.states[self.own.origin] = self.own
         return self.own
 
-    # Those of others.
+    # Links of others.
 
-    def take(self, state: LinkState) -> LinkStateVerdict:
-        """Hear a link state."""
+    def apply(self, state: LinkState) -> LinkStateVerdict:
+        """Stores a link state if it is new."""
         if state.origin == self.own.origin:
             newest = (state.incarnation, state.version) > (self.own.incarnation, self.own.version)
             other = state.incarnation == self.own.incarnation and state.version == self.own.version
@@ -94,21 +93,21 @@ class Topology:
         self.states[state.origin] = state
         return LinkStateVerdict.NEW
 
-    def know(self, states: Mapping[Address, LinkState]) -> None:
-        """Know what a network that has come to rest would have said, oneself included; for simulations."""
+    def replace_all(self, states: Mapping[Address, LinkState]) -> None:
+        """Replaces all link states, so that simulations can begin with a network at rest."""
         self.states = dict(states)
         self.own = self.states[self.own.origin]
         self._links = dict(self.own.links)
 
     def forget(self, origin: Address) -> None:
-        """A broker is gone for good."""
+        """Removes a broker that will not come back."""
         if origin != self.own.origin:
             self.states.pop(origin, None)
 
-    # What follows.
+    # Paths.
 
     def edges(self) -> dict[tuple[Address, Address], int]:
-        """The links that both of their ends name, the lower end first, and the greater of the two costs."""
+        """Returns the links that both of their ends name, the lower end first, with the greater of the two costs."""
         costs = {state.origin: dict(state.links) for state in self.states.values()}
         results = {}
         for origin, links in costs.items():
@@ -119,7 +118,7 @@ class Topology:
         return results
 
     def parents(self) -> dict[Root, Address]:
-        """By root: the neighbour towards it. The broker itself, and what cannot be reached, is left out."""
+        """Returns, by reachable root, the neighbour towards it."""
         edges = self.edges()
         if self._shared:
             edges = minimum_spanning_forest(edges)
@@ -131,12 +130,12 @@ class Topology:
 
 
 def _tie(root: Root, hop: Address) -> int:
-    """An order of neighbours that differs from root to root, so that equal ways share the load."""
+    """Orders neighbours differently from root to root, so that equally long paths share the load."""
     return (root * 0x9E3779B97F4A7C15 ^ hop * 0xC2B2AE3D27D4EB4F) >> 7 & 0xFFFFFFFF
 
 
 def first_hops(graph: _Graph, start: Address) -> dict[Address, Address]:
-    """For each node that can be reached, the neighbour of `start` on a shortest way to it."""
+    """Returns, by reachable node, the neighbour of `start` on a shortest path to it (Dijkstra)."""
     hops: dict[Address, Address] = {}
     best: dict[Address, tuple[int, set[Address]]] = {start: (0, set())}
     heap = [(0, start)]
@@ -162,7 +161,7 @@ def first_hops(graph: _Graph, start: Address) -> dict[Address, Address]:
 
 
 def minimum_spanning_forest(edges: Mapping[tuple[Address, Address], int]) -> dict[tuple[Address, Address], int]:
-    """Kruskal's algorithm; equal costs in order of the ends, so that everybody finds the same."""
+    """Returns a minimum spanning forest (Kruskal). Equal costs are ordered by the ends, as all must agree."""
     leader: dict[Address, Address] = {}
 
     def find(node: Address) -> Address:

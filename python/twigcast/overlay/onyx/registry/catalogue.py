@@ -1,13 +1,12 @@
-"""The registration service: which broker is the root of a source, which one hosts a profile (Diao 2005, section 7.2.1).
+"""The registration service: the root of each source and the host of each profile (Diao 2005, section 7.2.1).
 
-What the service knows is a state machine, carried out on a replicated log (:mod:`twigcast.overlay.onyx.registry.raft`),
-so that a few nodes can give it together and survive one another. Its answer to a source is the root broker, which gets
-an entry of the catalogue; its answer to a user is the host broker. Each has a backup broker as well, which takes over
-when the first is declared gone.
+The service is a state machine on a replicated log (:mod:`twigcast.overlay.onyx.registry.raft`), so that a few nodes can
+offer it together. A source gets a root broker and an entry of the catalogue; a user's profile gets a host broker. Each
+has a backup broker as well, which takes over when the first is removed.
 
 The root is chosen by distance to the source and expected volume, the host by distance, by content, or by both. By
-*content* a profile goes where profiles with the same conditions are already: then a message that it wants is wanted
-there anyway. How long a way is worth how much load is the weight `load_weight`.
+*content* a profile goes where profiles with the same conditions are already, since a message that it wants is wanted
+there anyway. `load_weight` relates load to distance.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from typing import NamedTuple, TypeAlias
 from twigcast.overlay.core import Address
 from twigcast.overlay.onyx.messages import LinearPath, RoutingQuery, SourceEntry
 
-#: Where somebody is, on any map on which distances mean something.
+#: A point on any map with meaningful distances.
 Location: TypeAlias = tuple[float, float]
 
 
 class Placement(enum.Enum):
-    """How the host of a profile is chosen."""
+    """The criterion for the host of a profile."""
 
     NEAREST = "nearest"
     CONTENT = "content"
@@ -35,41 +34,41 @@ class Placement(enum.Enum):
 
 
 class AddBroker(NamedTuple):
-    """A broker offers its services, or says something else of itself."""
+    """A command that adds a broker or changes its description."""
 
     broker: Address
     location: Location
-    #: Bytes a second that it can take from sources.
+    #: Bytes per second that it can take from sources.
     capacity: float
 
 
 class RemoveBroker(NamedTuple):
-    """A broker is gone for good: what it did is given to the backups."""
+    """A command that removes a broker. Its sources and profiles go to their backups."""
 
     broker: Address
 
 
 class RegisterSource(NamedTuple):
-    """A source, or what has changed about it; it keeps its root."""
+    """A command that adds a source, or changes it without changing its root."""
 
     name: str
     location: Location
     schema: str = ""
     rate: float = 1.0
     size: int = 1_000
-    #: SHA-256 of its key, in hexadecimal; what has another one is another source.
+    #: SHA-256 of its key, in hexadecimal; with another one, it is another source.
     owner: str = ""
 
 
 class RemoveSource(NamedTuple):
-    """A source publishes no more."""
+    """A command that removes a source."""
 
     name: str
     owner: str = ""
 
 
 class RegisterProfile(NamedTuple):
-    """A user's query, by its routing query."""
+    """A command that adds a user's query, given its routing query."""
 
     profile: str
     location: Location
@@ -77,40 +76,40 @@ class RegisterProfile(NamedTuple):
 
 
 class RemoveProfile(NamedTuple):
-    """A user has no such query any more. Changes without a move are told the host, not the service."""
+    """A command that removes a user's query. The host, not the service, handles other changes."""
 
     profile: str
 
 
 class Assigned(NamedTuple):
-    """Reply: who does it, and who would if that one were gone. `None`: there is nobody."""
+    """A reply: the chosen broker and its backup; `None` if there is none."""
 
     broker: Address | None
     backup: Address | None
 
 
 class NameTaken(NamedTuple):
-    """Reply: another source has this name."""
+    """A reply: another source has this name."""
 
     name: str
 
 
 class Reassigned(NamedTuple):
-    """Reply to `RemoveBroker`: sources and profiles with their new brokers."""
+    """A reply to `RemoveBroker`: sources and profiles with their new brokers."""
 
     sources: tuple[SourceEntry, ...]
     profiles: tuple[tuple[str, Address], ...]
 
 
 class RegistryState(NamedTuple):
-    """All that a registry knows, in the order in which it came to know it.
+    """The state of a registry, in the order in which it was made.
 
     Attributes:
-        brokers: With what each is expected to carry, in bytes a second: not computed anew, since sums of fractions
-            depend on their order, and replicas must not differ by a last digit.
-        sources: With who has them.
-        profiles: The same.
-        catalogue: All entries, also of sources that are gone.
+        brokers: Brokers with their expected volume in bytes per second. The volume is stored, since sums of fractions
+            depend on their order, and replicas must not differ in the last digit.
+        sources: Sources with their brokers.
+        profiles: Profiles with their brokers.
+        catalogue: All entries, also of removed sources.
     """
 
     brokers: tuple[tuple[AddBroker, float], ...]
@@ -135,18 +134,18 @@ class _Profile:
 
 
 class Registry:
-    """The state machine.
+    """The state machine of the registration service.
 
     Attributes:
-        catalogue: All sources, by name; of those that are gone, that they are.
+        catalogue: The entries of all sources by name, also of removed ones.
     """
 
     def __init__(self, placement: Placement = Placement.BOTH, load_weight: float = 0.5) -> None:
-        """Nobody is known yet.
+        """Begins without brokers.
 
         Args:
-            placement: How hosts are chosen.
-            load_weight: What a fully loaded broker counts for, in units of distance.
+            placement: The criterion for hosts.
+            load_weight: The cost of a fully loaded broker, in units of distance.
         """
         self.catalogue: dict[str, SourceEntry] = {}
         self._placement = placement
@@ -156,11 +155,11 @@ class Registry:
         self._profiles: dict[str, _Profile] = {}
 
     def apply(self, index: int, command: object) -> object:
-        """Carry out a command of the log.
+        """Carries out a command of the log.
 
         Returns:
-            `Assigned` for what is registered, `NameTaken` where the name is another's, `Reassigned` for a broker that
-            is gone, otherwise whether there was anything.
+            `Assigned` for a registration, `NameTaken` if another source has the name, `Reassigned` for a removed
+            broker, otherwise whether anything has changed.
         """
         match command:
             case AddBroker():
@@ -183,7 +182,7 @@ class Registry:
         return False
 
     def state(self) -> RegistryState:
-        """What it knows, for another one to begin with."""
+        """Returns the state, for `restore` of another registry."""
         return RegistryState(
             tuple((AddBroker(number, one.location, one.capacity), one.volume) for number, one in self._brokers.items()),
             tuple(self._sources.values()),
@@ -192,14 +191,14 @@ class Registry:
         )
 
     def restore(self, state: RegistryState) -> None:
-        """Know what another one knew, and nothing else."""
+        """Replaces the state by that of another registry."""
         self._brokers = {
             broker.broker: _Broker(broker.location, broker.capacity, volume) for broker, volume in state.brokers
         }
         self._sources = {source.name: (source, assigned) for source, assigned in state.sources}
         self._profiles = {}
-        for interest, assigned in state.profiles:
-            self._host(interest, assigned)
+        for profile, assigned in state.profiles:
+            self._host(profile, assigned)
         self.catalogue = {source.name: source for source in state.catalogue}
 
     # Sources.
@@ -246,28 +245,28 @@ class Registry:
 
     # Profiles.
 
-    def _register_profile(self, interest: RegisterProfile, prefer: Address | None = None) -> Assigned:
-        self._remove_profile(interest.profile)
-        assigned = self._assign(lambda broker: self._host_cost(broker, interest), prefer)
-        self._host(interest, assigned)
+    def _register_profile(self, profile: RegisterProfile, prefer: Address | None = None) -> Assigned:
+        self._remove_profile(profile.profile)
+        assigned = self._assign(lambda broker: self._host_cost(broker, profile), prefer)
+        self._host(profile, assigned)
         return assigned
 
-    def _host(self, interest: RegisterProfile, assigned: Assigned) -> None:
-        self._profiles[interest.profile] = _Profile(interest, assigned)
+    def _host(self, profile: RegisterProfile, assigned: Assigned) -> None:
+        self._profiles[profile.profile] = _Profile(profile, assigned)
         host = None if assigned.broker is None else self._brokers.get(assigned.broker)
         if host is not None:
             host.profiles += 1
-            host.conditions.update(_conditions(interest.query))
+            host.conditions.update(_conditions(profile.query))
 
-    def _host_cost(self, broker: Address, interest: RegisterProfile) -> float:
+    def _host_cost(self, broker: Address, profile: RegisterProfile) -> float:
         state = self._brokers[broker]
         mean = max(1.0, sum(other.profiles for other in self._brokers.values()) / len(self._brokers))
         cost = self._load_weight * 0.5 * state.profiles / mean
         if self._placement is not Placement.CONTENT:
-            cost += math.dist(state.location, interest.location)
+            cost += math.dist(state.location, profile.location)
         if self._placement is not Placement.NEAREST:
-            # All of its conditions are known there: as good as being there. None is: a unit of distance.
-            conditions = _conditions(interest.query)
+            # Conditions that no profile there has cost up to one unit of distance.
+            conditions = _conditions(profile.query)
             existing = sum(path in state.conditions for path in conditions)
             cost += 1 - existing / len(conditions) if conditions else 0
         return cost
@@ -307,15 +306,15 @@ class Registry:
 
     @property
     def brokers(self) -> dict[Address, AddBroker]:
-        """The brokers that offer their services."""
+        """The registered brokers."""
         return {number: AddBroker(number, state.location, state.capacity) for number, state in self._brokers.items()}
 
-    def choose(self, interest: RegisterProfile) -> Assigned:
-        """Which broker a profile would get now; nothing is registered."""
-        return self._assign(lambda broker: self._host_cost(broker, interest), None)
+    def choose(self, profile: RegisterProfile) -> Assigned:
+        """Returns the broker that a profile would get. Nothing is registered."""
+        return self._assign(lambda broker: self._host_cost(broker, profile), None)
 
     def _assign(self, cost: Callable[[Address], float], prefer: Address | None) -> Assigned:
-        """The cheapest broker, or the preferred one; and the cheapest other as its backup."""
+        """Returns the preferred or else the cheapest broker, and the cheapest other as its backup."""
         order = sorted(self._brokers, key=lambda broker: (broker != prefer, cost(broker), broker))
         return Assigned(order[0] if order else None, order[1] if len(order) > 1 else None)
 

@@ -1,7 +1,7 @@
-"""What a broker says of itself to all others, as the text that goes with its link state.
+"""The description of a broker, as the text in its link state.
 
-A name and an address, then words of the form ``key=value``; words that are not known are passed over, as from a newer
-broker. None of it holds a space.
+The text is a name and an address, then words of the form ``key=value``. Unknown words are ignored, as from a newer
+broker. No part contains a space.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from twigcast.overlay.onyx.registry.catalogue import Location
 
 
 class Description(NamedTuple):
-    """A broker, for others.
+    """The description of a broker.
 
     Attributes:
         name: Its name.
-        where: Host and port at which brokers reach it; empty: they do not.
-        url: At which clients reach it; empty: it does not say.
-        location: Where it is, on any map on which distances mean something.
-        capacity: Bytes a second that it can take from sources.
-        holders: Names of the brokers that hold the registry, as far as it was told.
+        where: Host and port for other brokers; empty: they cannot dial.
+        url: URL for clients; empty: unknown.
+        location: A point on any map with meaningful distances.
+        capacity: Bytes per second that it can take from sources.
+        holders: Names of the holders of the registry, if it is configured with them.
     """
 
     name: str
@@ -46,23 +46,23 @@ class Description(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name and address, for people."""
+        """Name and address, for reports."""
         return f"{self.name} {self.where}".strip()
 
 
 def read_description(text: str) -> Description:
-    """What a text says; what it says wrongly counts as not said."""
+    """Returns the description in a text. Faulty words count as absent."""
     name, *words = text.split(" ")
     where = words.pop(0) if words and "=" not in words[0] else ""
-    said = dict(word.split("=", 1) for word in words if "=" in word)
-    holders = tuple(filter(None, map(unquote, said.get("registry", "").split(","))))
-    position = [_number(part) for part in said.get("place", "").split(",")]
+    fields = dict(word.split("=", 1) for word in words if "=" in word)
+    holders = tuple(filter(None, map(unquote, fields.get("registry", "").split(","))))
+    position = [_number(part) for part in fields.get("place", "").split(",")]
     return Description(
         name,
         where,
-        unquote(said.get("url", "")),
+        unquote(fields.get("url", "")),
         (position[0], position[1]) if len(position) == 2 else (0.0, 0.0),
-        max(0.0, _number(said.get("capacity", ""))),
+        max(0.0, _number(fields.get("capacity", ""))),
         holders,
     )
 

@@ -1,13 +1,13 @@
 """A log replicated among a few nodes: Raft (Ongaro and Ousterhout, USENIX ATC 2014), sections 5.1 to 5.4, 7 and 8.
 
-One node leads in each term, chosen by a majority; it alone appends commands, and an entry that a majority holds is
-committed and never lost. Commands carry the name of their request, and a request that was carried out is answered again
-from its reply, so that clients may repeat what was not answered. The set of nodes is fixed.
+One node leads in each term, elected by a majority. It alone appends commands. An entry that a majority has is committed
+and never lost. Commands carry the name of their request, and the reply of each is stored, so that clients may repeat
+requests without an answer. The set of nodes is fixed.
 
-When the log has grown long, a node keeps what the machine has become in its place (a *snapshot*), and of the log only
-the latest entries, for nodes that are a little behind. One that was away for longer gets the snapshot, in pieces.
+When the log has grown long, a node replaces it by the state of the machine (a *snapshot*) and the latest entries, for
+nodes that are slightly behind. A node that was away for longer gets the snapshot, in pieces.
 
-Election times would be random; here they follow from address and term, so that a run can be repeated.
+Raft draws election timeouts at random. Here they are computed from address and term, so that runs are repeatable.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from twigcast.overlay.onyx.registry.raft_log import (
     Vote,
 )
 
-#: Entries that a log may hold; then half of them, those that were carried out first, are dropped.
+#: Most entries of a log. With more, the older half of the entries that were carried out is dropped.
 ENTRIES_MAX = 2_000
-#: Replies that are remembered: of this many requests the latest, none is carried out twice.
+#: Stored replies. None of this many latest requests is carried out twice.
 REPLIES_MAX = 10_000
 #: Characters of a snapshot in one message.
 PIECE_CHARACTERS = 1 << 18
-#: Entries in one message...
+#: Most entries in one message.
 _ENTRIES_MAX = 64
-#: ... and characters of their commands, except that there is always one.
+#: Most characters of their commands; one entry may have more.
 _CHARACTERS_MAX = 1 << 20
 
 
 class _Arriving(NamedTuple):
-    """A snapshot of which not all pieces are here yet."""
+    """A snapshot of which not all pieces have arrived."""
 
     number: int
     term: int
@@ -57,15 +57,15 @@ class _Arriving(NamedTuple):
 
 
 class RaftNode(ProtocolNode):
-    """One of the nodes.
+    """A member of the log.
 
     Args:
-        address: Its own.
-        members: All of them, its own included.
-        machine: A fresh one.
-        durable: What it has kept.
-        beat: Seconds between two messages of a leader; elections begin after five to ten without.
-        entries_max: Entries that the log may hold.
+        address: The address of this node.
+        members: The addresses of all nodes, with this one.
+        machine: The state machine in its first state.
+        durable: The persistent state.
+        beat: Seconds between two heartbeats of a leader. Elections begin after five to ten without one.
+        entries_max: Most entries of the log.
     """
 
     __slots__ = (
@@ -113,16 +113,16 @@ class RaftNode(ProtocolNode):
         self.replies: dict[Hashable, Any] = {}
         self.waiting: set[Hashable] = set()
         self._installing: dict[Address, tuple[int, int, float]] = {}
-        """By member: which snapshot it is being given, from where on, and when a piece was sent last."""
+        """By member that gets a snapshot: its index, the next offset, and when the last piece was sent."""
         self._arriving: _Arriving | None = None
         if durable.snapshot.number:
             self._restore(durable.snapshot)
         self._await_election()
 
-    # What clients want.
+    # Requests.
 
     def request(self, request: Hashable, command: Any) -> None:
-        """Take a client's command; `RequestApplied` or `NotLeading` answers it, or nothing: then repeat it."""
+        """Appends a command. `RequestApplied` or `NotLeading` follows; if neither does, the client asks again."""
         if self.role != "leader":
             self.deliver(NotLeading(request, self.leader))
             return
@@ -137,31 +137,31 @@ class RaftNode(ProtocolNode):
     def _append(self, request: Hashable, command: Any) -> None:
         self.durable.log.append(LogEntry(self.durable.term, request, command))
         self._commit()
-        self._tell_all()
+        self._send_to_all()
 
     # Elections.
 
-    def _patience(self) -> float:
-        """Five to ten beats, by address and term."""
+    def _election_timeout(self) -> float:
+        """Returns the election timeout, five to ten beats."""
         mixed = ((self.address + 1) * 0x9E3779B1 ^ (self.durable.term + 1) * 0x85EBCA77) >> 5 & 0xFFFF
         return self.beat * (5 + 5 * mixed / 0xFFFF)
 
     def _await_election(self) -> None:
-        self.set_timer(self._patience(), ("election", self.durable.term))
+        self.set_timer(self._election_timeout(), ("election", self.durable.term))
 
     def on_timer(self, timer: Hashable) -> None:
-        """Time for an election, or to be heard."""
+        """Begins an election, or sends a heartbeat."""
         match timer:
             case ("election", _):
-                if self.role != "leader" and self.now - self.last_contact >= self._patience() * 0.99:
-                    self._stand()
+                if self.role != "leader" and self.now - self.last_contact >= self._election_timeout() * 0.99:
+                    self._become_candidate()
                 self._await_election()
             case ("beat", term):
                 if self.role == "leader" and term == self.durable.term:
-                    self._tell_all()
+                    self._send_to_all()
                     self.set_timer(self.beat, timer)
 
-    def _stand(self) -> None:
+    def _become_candidate(self) -> None:
         self.durable.term += 1
         self.durable.voted_for = self.address
         self.role, self.leader, self.last_contact = "candidate", None, self.now
@@ -194,7 +194,7 @@ class RaftNode(ProtocolNode):
             self.waiting.clear()
 
     def on_request_vote(self, sender: Address, request: RequestVote) -> None:
-        """Vote for a candidate of this term whose log is not older, once."""
+        """Votes for the first candidate of the term whose log is not older."""
         self._step_down(request.term)
         durable = self.durable
         index, term = self._last()
@@ -209,7 +209,7 @@ class RaftNode(ProtocolNode):
         self.send(sender, Vote(durable.term, is_granted))
 
     def on_vote(self, sender: Address, vote: Vote) -> None:
-        """A vote for this node, or not."""
+        """Counts a vote."""
         self._step_down(vote.term)
         if vote.is_granted and vote.term == self.durable.term:
             self.votes.add(sender)
@@ -217,11 +217,11 @@ class RaftNode(ProtocolNode):
 
     # Replication.
 
-    def _tell_all(self) -> None:
+    def _send_to_all(self) -> None:
         for member in self._others():
-            self._tell(member)
+            self._send_entries(member)
 
-    def _tell(self, member: Address) -> None:
+    def _send_entries(self, member: Address) -> None:
         durable, before = self.durable, self.upcoming[member] - 1
         if before < durable.base:
             self._install(member)
@@ -231,13 +231,13 @@ class RaftNode(ProtocolNode):
         self.send(member, Append(durable.term, before, durable.term_at(before), entries, self.committed))
 
     def on_append(self, sender: Address, append: Append) -> None:
-        """Take the leader's entries, where they follow on what is here."""
+        """Appends the entries of the leader if they follow the own log."""
         if not self._follow(sender, append.term):
             self.send(sender, Appended(self.durable.term, False, 0))
             return
         durable, before, entries = self.durable, append.before, append.entries
         if before < durable.base:
-            # What is no longer in the log was carried out, so it is the same as there.
+            # Dropped entries were carried out, so they agree with those of the leader.
             entries, before = entries[durable.base - before :], durable.base
         elif before > durable.last or durable.term_at(before) != append.before_term:
             self.send(sender, Appended(durable.term, False, self._may_agree(before)))
@@ -253,7 +253,7 @@ class RaftNode(ProtocolNode):
         self.send(sender, Appended(durable.term, True, upto))
 
     def _follow(self, sender: Address, term: int) -> bool:
-        """Somebody says that it leads in a term; whether it does, as far as is known."""
+        """Follows a node that claims to lead in a term, unless there is a later term. Returns whether it does."""
         self._step_down(term)
         if term < self.durable.term:
             return False
@@ -261,7 +261,7 @@ class RaftNode(ProtocolNode):
         return True
 
     def _may_agree(self, before: int) -> int:
-        """What a leader is to try next: before all that is here of the term that does not agree."""
+        """Returns the index that the leader has to try next: before all entries of the term that does not agree."""
         durable = self.durable
         agreed = min(before - 1, durable.last)
         while durable.base < agreed < before <= durable.last and durable.term_at(agreed) == durable.term_at(before):
@@ -269,25 +269,25 @@ class RaftNode(ProtocolNode):
         return max(agreed, self.committed)
 
     def on_appended(self, sender: Address, answer: Appended) -> None:
-        """A follower holds more, or its log does not agree."""
+        """Records the progress of a follower, or tries an earlier entry."""
         self._step_down(answer.term)
         if self.role != "leader" or answer.term != self.durable.term:
             return
         if answer.is_taken:
-            self._holds(sender, answer.upto)
+            self._record_match(sender, answer.upto)
         elif answer.upto + 1 < self.upcoming[sender]:
             self.upcoming[sender] = max(answer.upto, self.matched[sender]) + 1
-            self._tell(sender)
+            self._send_entries(sender)
 
-    def _holds(self, member: Address, upto: int) -> None:
+    def _record_match(self, member: Address, upto: int) -> None:
         self.matched[member] = max(self.matched[member], upto)
         self.upcoming[member] = max(self.upcoming[member], self.matched[member] + 1)
         self._commit()
         if self.upcoming[member] <= self.durable.last:
-            self._tell(member)
+            self._send_entries(member)
 
     def _commit(self) -> None:
-        """What a majority holds is committed, if it is of this term."""
+        """Commits the entries that a majority has, if the last is of this term."""
         held = sorted([self.durable.last, *self.matched.values()], reverse=True)
         index = held[len(self.members) // 2]
         if index > self.committed and self.durable.term_at(index) == self.durable.term:
@@ -314,7 +314,7 @@ class RaftNode(ProtocolNode):
     # Snapshots.
 
     def _shorten(self) -> None:
-        """Keep what the machine has become, and of the entries that made it the latest alone."""
+        """Replaces old entries by a snapshot."""
         durable = self.durable
         base = min(self.applied, durable.last - self.entries_max // 2)
         if base <= durable.base:
@@ -332,7 +332,7 @@ class RaftNode(ProtocolNode):
         self.committed = self.applied = snapshot.number
 
     def _install(self, member: Address) -> None:
-        """Send a piece of the snapshot, unless one was sent a moment ago."""
+        """Sends a piece of the snapshot, unless one was sent within the last beat."""
         snapshot = self.durable.snapshot
         index, position, sent_at = self._installing.get(member, (0, 0, -math.inf))
         if index != snapshot.number:
@@ -345,7 +345,7 @@ class RaftNode(ProtocolNode):
         self.send(member, Install(self.durable.term, snapshot.number, snapshot.term, position, piece, size))
 
     def on_install(self, sender: Address, install: Install) -> None:
-        """A piece of the leader's snapshot: entries that are missing here are gone there."""
+        """Takes a piece of the leader's snapshot, which replaces entries that the leader has dropped."""
         if not self._follow(sender, install.term):
             self.send(sender, Installed(self.durable.term, 0, 0))
             return
@@ -367,7 +367,7 @@ class RaftNode(ProtocolNode):
     def _take_over(self, snapshot: LogSnapshot) -> None:
         durable, index = self.durable, snapshot.number
         self._arriving = None
-        # Entries behind it stay where they follow on it (section 7).
+        # Entries that follow the snapshot are kept (section 7).
         follows = index <= durable.last and durable.term_at(index) == snapshot.term
         durable.log[:] = durable.log[index - durable.base :] if follows else []
         durable.base, durable.base_term, durable.snapshot = index, snapshot.term, snapshot
@@ -375,7 +375,7 @@ class RaftNode(ProtocolNode):
         self.deliver(Restored(index))
 
     def on_installed(self, sender: Address, answer: Installed) -> None:
-        """A follower has got a piece of the snapshot, or all of it."""
+        """Sends the next piece of the snapshot, or continues with entries."""
         self._step_down(answer.term)
         index, _, _ = self._installing.get(sender, (0, 0, 0.0))
         if self.role != "leader" or answer.term != self.durable.term or answer.number != index:
@@ -386,7 +386,7 @@ class RaftNode(ProtocolNode):
             return
         del self._installing[sender]
         if index == self.durable.snapshot.number:
-            self._holds(sender, index)
+            self._record_match(sender, index)
 
     handlers = {  # noqa: RUF012 - never changed
         RequestVote: on_request_vote,
@@ -399,7 +399,7 @@ class RaftNode(ProtocolNode):
 
 
 def _fitting(entries: Sequence[LogEntry]) -> tuple[LogEntry, ...]:
-    """As many of the entries as go into one message."""
+    """Returns as many of the entries as fit into one message."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.command) if isinstance(entry.command, str) else 0

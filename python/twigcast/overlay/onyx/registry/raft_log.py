@@ -1,6 +1,6 @@
-"""What a replicated log is made of, and what is said of it: its nodes to each other, and to the application.
+"""The log of Raft, the messages between its nodes, and their events for the application.
 
-What they do is in :mod:`twigcast.overlay.onyx.registry.raft`.
+The nodes are in :mod:`twigcast.overlay.onyx.registry.raft`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class LogEntry(NamedTuple):
     """A command in the log.
 
     Attributes:
-        term: In which it was appended.
-        request: Name of the request; `None`: the entry with which a leader begins.
-        command: What is to be done.
+        term: The term in which it was appended.
+        request: Name of the request; `None` for the first entry of a leader.
+        command: The command.
     """
 
     term: int
@@ -27,25 +27,25 @@ class LogEntry(NamedTuple):
 
 
 class StateMachine(Protocol):
-    """What the commands are carried out on: the same on all nodes, whatever happens."""
+    """The replicated object, on which all nodes carry out the same commands."""
 
     def apply(self, index: int, command: Any) -> Any:
-        """Carry out a command; its reply. Must depend on nothing but the commands so far."""
+        """Carries out a command and returns the reply, which depends only on the commands so far."""
 
     def state(self) -> str:
-        """All that the commands so far have made of it."""
+        """Returns the state after the commands so far."""
 
     def restore(self, state: str) -> None:
-        """Become what another one was when it gave this state: the same replies to the same commands from now on."""
+        """Replaces the state, so that later commands get the same replies as from the machine that returned it."""
 
 
 class LogSnapshot(NamedTuple):
-    """What the commands up to one of them have made.
+    """The state after the commands up to one entry.
 
     Attributes:
-        number: Of its entry; 0: no command was carried out yet.
-        term: In which that one was appended.
-        text: The state of the machine, and the replies that are remembered.
+        number: Index of the entry; 0: none yet.
+        term: The term of the entry.
+        text: The state of the machine and the stored replies.
     """
 
     number: int = 0
@@ -55,15 +55,15 @@ class LogSnapshot(NamedTuple):
 
 @dataclass(slots=True)
 class PersistentState:
-    """What a node must not forget. The driver has written it before it carries out the effects of a step.
+    """The persistent state of a node. The driver stores it before it carries out the effects of a step.
 
     Attributes:
-        term: The latest that the node has heard of.
-        voted_for: For whom it voted in that term.
-        log: The entries from number ``base + 1`` on.
-        base: How many entries were before these.
-        base_term: In which the last of them was appended.
-        snapshot: What they have made, and maybe some more; not of fewer.
+        term: The latest term that the node has seen.
+        voted_for: The candidate that got its vote in that term.
+        log: The entries from index ``base + 1`` on.
+        base: Number of entries before these, which were dropped.
+        base_term: The term of the last dropped entry.
+        snapshot: The state after the dropped entries, or after some later one.
     """
 
     term: int = 0
@@ -75,30 +75,30 @@ class PersistentState:
 
     @property
     def last(self) -> int:
-        """Number of the last entry."""
+        """The index of the last entry."""
         return self.base + len(self.log)
 
     def term_at(self, index: int) -> int:
-        """The term of an entry, from the last before the log on."""
+        """Returns the term of an entry, from the last dropped one on."""
         return self.base_term if index == self.base else self.log[index - self.base - 1].term
 
 
 class RequestApplied(NamedTuple):
-    """To the application at a node that was given a request: it was carried out, and never will be again."""
+    """An event: the request was carried out, and will not be again."""
 
     request: Hashable
     reply: Any
 
 
 class NotLeading(NamedTuple):
-    """To the application: the request is not taken here; who may lead, if that is known."""
+    """An event: the request was not accepted, since this node does not lead; `leader` does, if it is known."""
 
     request: Hashable
     leader: Address | None
 
 
 class Applied(NamedTuple):
-    """To the application at every node: a command was carried out, that of the entry with this number."""
+    """An event at every node: the command of an entry was carried out."""
 
     number: int
     command: Any
@@ -106,39 +106,31 @@ class Applied(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """To the application: the machine has become what the leader's was at an entry, by a snapshot."""
+    """An event: a snapshot of the leader has replaced the state of the machine."""
 
     number: int
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=24)
 class RequestVote(NamedTuple):
-    """A candidate asks for a vote."""
+    """The request of a candidate for a vote."""
 
     term: int
     last_index: int
     last_term: int
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 24
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=9)
 class Vote(NamedTuple):
-    """Answer to `RequestVote`."""
+    """The answer to `RequestVote`."""
 
     term: int
     is_granted: bool
 
-    def size_bytes(self) -> int:
-        """A number and a bit."""
-        return HEADER_BYTES + 9
-
 
 @carries(Traffic.REPLICATION)
 class Append(NamedTuple):
-    """The leader's entries behind `before`, or none, to be heard."""
+    """The entries of the leader after `before`; without entries, a heartbeat."""
 
     term: int
     before: int
@@ -147,26 +139,22 @@ class Append(NamedTuple):
     committed: int
 
     def size_bytes(self) -> int:
-        """Numbers and commands."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 32 + sum(16 + len(repr(entry.command)) for entry in self.entries)
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=17)
 class Appended(NamedTuple):
-    """Answer to `Append`: the logs agree up to `upto`; or they do not at `before`, and may at `upto`."""
+    """The answer to `Append`: the logs agree up to `upto`; if it is not taken, they may agree there."""
 
     term: int
     is_taken: bool
     upto: int
 
-    def size_bytes(self) -> int:
-        """Two numbers and a bit."""
-        return HEADER_BYTES + 17
-
 
 @carries(Traffic.REPLICATION)
 class Install(NamedTuple):
-    """A piece of the leader's snapshot, whose entry has these numbers: that from a place on of so many characters."""
+    """A piece of the leader's snapshot, from `offset` on, of `size` characters in all."""
 
     term: int
     number: int
@@ -176,18 +164,14 @@ class Install(NamedTuple):
     size: int
 
     def size_bytes(self) -> int:
-        """Numbers and the piece."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 40 + len(self.piece)
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=24)
 class Installed(NamedTuple):
-    """Answer to `Install`: so many characters of that snapshot are here; all of them: it is in force."""
+    """The answer to `Install`: the number of characters received. With all, the snapshot is in force."""
 
     term: int
     number: int
     upto: int
-
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 24

@@ -1,21 +1,21 @@
-"""Bodies of messages on their way through a broker: from one form to another, to what the engine takes, to text."""
+"""Bodies of messages that pass a broker: conversion between forms, to the input of the engine, and to text."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from typing import Final
+from typing import Final, NamedTuple
 
-from twigcast._core import ParsedMessage
-from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMessage
+from twigcast._core import NameDictionary, ParsedMessage
+from twigcast.errors import MalformedMessage, MessageLimitExceeded, NeedsConversion, RejectedMessage
 from twigcast.limits import Limits
 from twigcast.overlay.onyx.lexicon import Lexicon
 from twigcast.overlay.onyx.messages import OverlayMessage
-from twigcast.overlay.onyx.wire.coding import BodyCodec, DecodedBody
 from twigcast.overlay.onyx.wire.compression import compress, decompress
 from twigcast.overlay.onyx.wire.errors import WireError
 from twigcast.overlay.onyx.wire.forms import FORMS, Compression, Structure, WireForm
 from twigcast.overlay.onyx.wire.lexicons import Lexicons
+from twigcast.reading.conversion import to_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -23,23 +23,37 @@ TEXT: Final = str(WireForm(Structure.TEXT))
 _PLAIN: Final = {
     str(form): form.structure is not Structure.TEXT for form in FORMS.values() if form.compression is Compression.NONE
 }
-"""Forms that need no unpacking: whether they are streams."""
+"""Forms without compression, and whether they are streams."""
 _new = tuple.__new__
 _FORM: Final = OverlayMessage._fields.index("form")
 _GROWTH_MAX: Final = 16
-"""How many times longer than a text its stream may be, and the text that the stream says: `&` of a CDATA section
-becomes `&amp;`, and a header comes before all."""
+"""How many times longer than a text its stream may be, and the text of that stream: `&` of a CDATA section becomes
+`&amp;`, and a header comes first."""
 _REMEMBERED_MAX: Final = 8
-"""Bodies that are remembered in other forms: a message goes to all neighbours one after the other."""
+"""Conversions that are cached, since a message goes to all neighbours one after the other."""
+
+
+class DecodedBody(NamedTuple):
+    """A body as the engine takes it.
+
+    Attributes:
+        body: The bytes, not compressed.
+        is_stream: Whether they are an element stream.
+        dictionary: The dictionary with which the stream was written.
+    """
+
+    body: bytes
+    is_stream: bool
+    dictionary: NameDictionary | None = None
 
 
 def in_other_form(message: OverlayMessage, form: str, lexicon: Lexicon | None) -> OverlayMessage:
-    """A message with another name of its form. Each message passes here, and `_replace` takes three times as long."""
+    """Returns a message with another name of its form. `_replace` would take three times as long for each message."""
     return OverlayMessage._make((*message[:_FORM], form, *message[_FORM + 1 : -1], lexicon))
 
 
 class Bodies:
-    """Bodies in other forms. What changes forms is used in one thread; what only reads them, in any.
+    """A converter of message bodies. Conversions belong to one thread; `opened` and `text` may be called in any.
 
     Args:
         limits: Of messages.
@@ -49,18 +63,17 @@ class Bodies:
         self._limits = limits or Limits()
         self._limits_by_name = self._limits.as_dict()
         self._bytes_max = self._limits.message_bytes_max
-        self._coder = BodyCodec(limits=self._limits)
         self._lexicons = Lexicons()
         self._remembered: OrderedDict[tuple[int, str], tuple[bytes, OverlayMessage]] = OrderedDict()
         self.counts: Counter[str] = Counter()
-        """``transcoded``: bodies brought into another form; ``damaged``: those that could not be;
-        ``left_as_text``: those that are within the limits as text alone."""
+        """``transcoded``: converted bodies; ``damaged``: bodies that could not be converted; ``left_as_text``: bodies
+        that are within the limits only as text."""
 
     def opened(self, message: OverlayMessage) -> DecodedBody:
-        """A body as the engine takes it: unpacked, and nothing more.
+        """Returns a body as the engine takes it. It is decompressed at most.
 
         Raises:
-            WireError: It does not unpack.
+            WireError: It cannot be decompressed.
         """
         plain, lexicon = message.body, message.lexicon
         dictionary = None if lexicon is None else lexicon.dictionary
@@ -72,10 +85,10 @@ class Bodies:
         return _new(DecodedBody, (plain, is_stream, dictionary))
 
     def text(self, message: OverlayMessage) -> bytes:
-        """The text of a message: byte for byte where it came as text, else what the stream says.
+        """Returns the text of a message: its own bytes if it came as text, else written from the stream.
 
         Raises:
-            RejectedMessage: It does not unpack, is damaged, no message, or over a limit.
+            RejectedMessage: The body cannot be decompressed, is damaged, no message, or over a limit.
         """
         try:
             opened = self.opened(message)
@@ -84,14 +97,10 @@ class Bodies:
         return self._parsed(opened).text() if opened.is_stream else opened.body
 
     def in_form(self, message: OverlayMessage, form: WireForm) -> OverlayMessage:
-        """A message in another form.
+        """Returns a message in another form.
 
-        One that cannot be brought into it, or would be over a limit in it, goes as text, byte for byte: where that is
-        no message, whoever takes it for himself keeps it among the rejected ones.
-
-        Args:
-            message: It.
-            form: The form.
+        A message that cannot be converted, or would be over a limit in that form, stays text, byte for byte. If it is
+        malformed, each broker with a matching subscription stores it as rejected.
         """
         if message.form == str(form):
             return message
@@ -136,10 +145,10 @@ class Bodies:
     def _fitting(
         self, message: OverlayMessage, opened: DecodedBody, parsed: ParsedMessage, structure: Structure
     ) -> tuple[bytes, Lexicon | None] | None:
-        """A message in another structure; ``None``: it is within the limits as text, and over one in this."""
+        """Returns a body in another structure, or ``None`` if it would be over a limit there."""
         body, lexicon = self._restructured(message, parsed, structure)
         if not opened.is_stream and _GROWTH_MAX * max(len(opened.body), len(body)) > self._bytes_max:
-            # Whoever gets it reads it under the same limit.
+            # The receiver reads it under the same limit.
             dictionary = None if lexicon is None else lexicon.dictionary
             try:
                 self._parsed(DecodedBody(body, is_stream=True, dictionary=dictionary)).text()
@@ -161,4 +170,7 @@ class Bodies:
     def _parsed(self, opened: DecodedBody) -> ParsedMessage:
         if opened.is_stream:
             return ParsedMessage.from_stream(opened.body, opened.dictionary, self._limits_by_name)
-        return self._coder.parse(opened.body)
+        try:
+            return ParsedMessage.from_text(opened.body, self._limits_by_name)
+        except NeedsConversion:
+            return ParsedMessage.from_text(to_utf8(opened.body, self._bytes_max), self._limits_by_name)

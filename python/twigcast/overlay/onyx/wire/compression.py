@@ -1,4 +1,4 @@
-"""Compression of bodies, and its undoing within bounds."""
+"""Compression and bounded decompression of bodies."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ else:
     from backports import zstd
 
 ZLIB_LEVEL: Final = 6
-"""That of zlib by default, as in the published measurements."""
+"""The default of zlib, as in the published measurements."""
 
 ZSTD_LEVEL: Final = 3
-"""That of Zstandard by default."""
+"""The default of Zstandard."""
 
 
-def compress(data: bytes, how: Compression) -> bytes:
-    """Pack a body."""
-    match how:
+def compress(data: bytes, compression: Compression) -> bytes:
+    """Compresses a body."""
+    match compression:
         case Compression.NONE:
             return data
         case Compression.ZLIB:
@@ -32,13 +32,13 @@ def compress(data: bytes, how: Compression) -> bytes:
             return zstd.compress(data, ZSTD_LEVEL)
 
 
-def decompress(data: bytes, how: Compression, bytes_max: int) -> bytes:
-    """Unpack a body of at most ``bytes_max`` bytes.
+def decompress(data: bytes, compression: Compression, bytes_max: int) -> bytes:
+    """Decompresses a body of at most ``bytes_max`` bytes.
 
     Raises:
-        WireError: The bytes are damaged, cut off or followed by others, or hold more than ``bytes_max`` bytes.
+        WireError: The body is damaged, cut off or followed by other bytes, or holds more than ``bytes_max`` bytes.
     """
-    match how:
+    match compression:
         case Compression.NONE:
             plain = data
         case Compression.ZLIB:
@@ -46,35 +46,35 @@ def decompress(data: bytes, how: Compression, bytes_max: int) -> bytes:
         case Compression.ZSTD:
             plain = _from_zstd(data, bytes_max)
     if len(plain) > bytes_max:
-        raise WireError(how, f"it holds more than {bytes_max} bytes")
+        raise WireError(compression, f"it holds more than {bytes_max} bytes")
     return plain
 
 
 def _from_zlib(data: bytes, bytes_max: int) -> bytes:
-    unpacking = zlib.decompressobj()
+    decompressor = zlib.decompressobj()
     try:
         # One byte more than allowed shows that there is more.
-        plain = unpacking.decompress(data, bytes_max + 1)
+        plain = decompressor.decompress(data, bytes_max + 1)
     except zlib.error as error:
         raise WireError(Compression.ZLIB, str(error)) from error
     if len(plain) <= bytes_max:
-        _whole(Compression.ZLIB, unpacking.eof, unpacking.unused_data)
+        _check_end(Compression.ZLIB, decompressor.eof, decompressor.unused_data)
     return plain
 
 
 def _from_zstd(data: bytes, bytes_max: int) -> bytes:
-    unpacking = zstd.ZstdDecompressor()
+    decompressor = zstd.ZstdDecompressor()
     try:
-        plain = unpacking.decompress(data, bytes_max + 1)
+        plain = decompressor.decompress(data, bytes_max + 1)
     except zstd.ZstdError as error:
         raise WireError(Compression.ZSTD, str(error)) from error
     if len(plain) <= bytes_max:
-        _whole(Compression.ZSTD, unpacking.eof, unpacking.unused_data)
+        _check_end(Compression.ZSTD, decompressor.eof, decompressor.unused_data)
     return plain
 
 
-def _whole(how: Compression, ended: bool, unused: bytes) -> None:
-    if not ended:
-        raise WireError(how, "it is cut off")
+def _check_end(compression: Compression, has_ended: bool, unused: bytes) -> None:
+    if not has_ended:
+        raise WireError(compression, "it is cut off")
     if unused:
-        raise WireError(how, f"{len(unused)} bytes follow its end")
+        raise WireError(compression, f"{len(unused)} bytes follow its end")

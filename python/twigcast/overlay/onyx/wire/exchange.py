@@ -1,8 +1,7 @@
-"""What two neighbours agree on: in which forms messages go over their link, and which names have numbers there.
+"""The agreement of two neighbours on the forms of messages and the dictionaries of their link.
 
-Both greet with the names of the forms that they take part in (:class:`~twigcast.overlay.onyx.messages.Hello`), the
-dearest first. Each then sends in the first of its own that the other has named too, in text if there is none. Of a link
-that breaks, nothing is remembered: forms are agreed on anew, and dictionaries taught anew.
+Both greet with the names of their forms (:class:`~twigcast.overlay.onyx.messages.Hello`), the best first. Each then
+sends in the first of its own forms that the other has named too, or in text. When a link ends, all of this is dropped.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from twigcast.overlay.onyx.wire.forms import FORMS, Structure, WireForm, choose
 T = TypeVar("T")
 
 TAUGHT_MAX: Final = 64
-"""Dictionaries that are known on a link in one direction; with one more, both sides forget the one taught first."""
+"""Dictionaries of one direction of a link. With one more, both sides drop the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormPreferences:
-    """In which forms a broker sends and reads messages, the dearest first; text always."""
+    """The forms in which a broker sends and reads messages, the best first. Text is always one."""
 
     general: tuple[str, ...] = ()
     by_peer: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """In place of these, for neighbours of these names."""
+    """By name of a neighbour, forms in place of the general ones."""
 
     @classmethod
     def parse(cls, settings: Sequence[str]) -> FormPreferences:
-        """From a list of ``FORM`` and ``NEIGHBOUR=FORM``.
+        """Returns the preferences of a list of ``FORM`` and ``NEIGHBOUR=FORM``.
 
         Raises:
             ImpossibleSetting: There is no such form.
@@ -50,40 +49,41 @@ class FormPreferences:
         return cls(tuple(general), {peer: tuple(names) for peer, names in by_peer.items()})
 
     def of(self, peer: str) -> tuple[str, ...]:
-        """Those for a neighbour, text among them."""
-        wished = self.by_peer.get(peer, self.general)
-        return wished if TEXT in wished else (*wished, TEXT)
+        """Returns the forms for a neighbour, with text."""
+        preferred = self.by_peer.get(peer, self.general)
+        return preferred if TEXT in preferred else (*preferred, TEXT)
 
 
 class Exchange:
-    """One side of a link.
+    """The agreement on one side of a link.
 
     Args:
-        bodies: Brings bodies into forms.
-        forms: Names of the forms for this neighbour, the dearest first; text among them.
+        bodies: Converts bodies.
+        forms: Names of the forms for this neighbour, the best first, with text.
     """
 
     def __init__(self, bodies: Bodies, forms: Sequence[str] = (TEXT,)) -> None:
         self._bodies = bodies
         self._forms = tuple(forms)
         self._sent: dict[int, Lexicon] = {}
-        """Dictionaries that the neighbour has been taught, by their ids, in order."""
+        """By id, the dictionaries that were sent, in order."""
         self._learnt: dict[int, Lexicon] = {}
-        """What the neighbour has taught, in order."""
+        """By id, the dictionaries that were received, in order."""
         self.agreed: dict[str, tuple[str, Lexicon | None]] = {}
-        """Forms in which messages have come, with their dictionaries' ids, and what they mean: for who reads them."""
+        """By form of received messages with the id of its dictionary, the form and the lexicon; read by the core."""
         self._sends = TEXT
         self.sends = WireForm.named(TEXT)
-        """The form in which messages go to the neighbour."""
+        """The form of sent messages."""
         self.receives = WireForm.named(TEXT)
-        """That in which they come, as both sides know it from the greetings."""
+        """The form of received messages, as it follows from the greetings."""
         self.counts: dict[str, int] = {"taught": 0, "learnt": 0, "sent": 0, "received": 0}
-        """Dictionaries, and messages in another form than text."""
+        """Sent (``taught``) and received (``learnt``) dictionaries; messages sent and received in another form than
+        text."""
 
-    # What goes out
+    # Sending.
 
     def outgoing(self, message: Any) -> Sequence[Any]:
-        """What is to be sent for a message: what is to be taught before, and it in the form agreed on."""
+        """Returns what is sent for a message: a dictionary if it is new, and the message in the agreed form."""
         carried = _carried(message)
         if carried is None:
             return (message._replace(forms=self._forms) if isinstance(message, Hello) else message,)
@@ -96,75 +96,72 @@ class Exchange:
         if sent.form != TEXT:
             self.counts["sent"] += 1
         onward = message if sent is carried else _carrying(message, sent)
-        # The name of the lexicon goes behind that of the form.
         lexicon = sent.lexicon
         if lexicon is None:
             return (onward,)
         if _is_same(self._sent.get(lexicon.id), lexicon.names):
-            # In its place, so that names are compared once and not with each message.
+            # Replaced by the same object, so that names are compared once and not with each message.
             self._sent[lexicon.id] = lexicon
             return (onward,)
-        return (self._teach(lexicon), onward)
+        return (self._introduce(lexicon), onward)
 
-    def _teach(self, lexicon: Lexicon) -> LexiconUpdate:
+    def _introduce(self, lexicon: Lexicon) -> LexiconUpdate:
         self.counts["taught"] += 1
         base = None if lexicon.base is None else self._sent.get(lexicon.base)
-        teaching = lexicon.update(_is_same(base, lexicon.names[: lexicon.base_size]))
+        update = lexicon.update(_is_same(base, lexicon.names[: lexicon.base_size]))
         _remember(self._sent, lexicon.id, lexicon)
-        return teaching
+        return update
 
-    # What comes in
+    # Receiving.
 
     def on_hello(self, hello: Hello) -> None:
-        """The neighbour has greeted."""
+        """Chooses the forms after the greeting of the neighbour."""
         self.sends = choose(self._forms, hello.forms)
         self._sends = str(self.sends)
         existing = [name for name in hello.forms if name in FORMS]
         self.receives = choose(existing, self._forms)
 
-    def learn(self, teaching: LexiconUpdate) -> None:
-        """The neighbour teaches a dictionary.
+    def learn(self, update: LexiconUpdate) -> None:
+        """Adds a received dictionary.
 
         Raises:
-            WireError: What it says does not fit together.
+            WireError: It contradicts itself, or its predecessor is unknown.
         """
         base: Lexicon | None = None
-        if teaching.base is not None:
-            base = self._learnt.get(teaching.base)
+        if update.base is not None:
+            base = self._learnt.get(update.base)
             if base is None:
-                raise WireError(
-                    Structure.DICTIONARY, f"a dictionary grows from {teaching.base:016x}, never taught here"
-                )
-        names = teaching.names if base is None else base.names + teaching.names
+                raise WireError(Structure.DICTIONARY, f"a dictionary grows from {update.base:016x}, never taught here")
+        names = update.names if base is None else base.names + update.names
         if len(names) > LEXICON_NAMES_MAX:
             raise WireError(
                 Structure.DICTIONARY, f"a dictionary of {len(names):,} names, {LEXICON_NAMES_MAX:,} at most"
             )
         try:
-            lexicon = Lexicon(names) if base is None else base.grown(teaching.names)
+            lexicon = Lexicon(names) if base is None else base.grown(update.names)
         except ValueError as error:
             raise WireError(Structure.DICTIONARY, f"a dictionary that is none: {error}") from error
-        if lexicon.id != teaching.dictionary:
+        if lexicon.id != update.dictionary:
             raise WireError(
                 Structure.DICTIONARY,
-                f"a dictionary called {teaching.dictionary:016x} whose names say {lexicon.id:016x}",
+                f"a dictionary called {update.dictionary:016x} whose names say {lexicon.id:016x}",
             )
         self.counts["learnt"] += 1
         self.agreed.clear()
         _remember(self._learnt, lexicon.id, lexicon)
 
     def incoming(self, message: Any) -> Any:
-        """A message that has come, with the dictionary that its body needs.
+        """Returns a received message, with the dictionary that its body needs.
 
         Raises:
-            WireError: It comes in a form that was not agreed on, or with a dictionary that was never taught.
+            WireError: Its form was not agreed on, or its dictionary was never sent.
         """
         carried = _carried(message)
         if carried is None or carried.form == TEXT:
             return message
         self.counts["received"] += 1
         if carried.lexicon is not None:
-            # Whoever has read it has seen what was agreed on.
+            # The core has checked it against `agreed`.
             return message
         agreed = self.agreed.get(carried.form)
         if agreed is None:
@@ -191,12 +188,12 @@ class Exchange:
 
 
 def _is_same(reported: Lexicon | None, names: tuple[str, ...]) -> bool:
-    """Whether a dictionary that was taught has these names. Others of the same id can be made, and take its place."""
+    """Returns whether a dictionary has these names. Another one may have the same id, and replaces it."""
     return reported is not None and (reported.names is names or reported.names == names)
 
 
 def _remember(existing: dict[int, T], number: int, what: T) -> None:
-    """Add to what both sides of a link remember: they forget in the same order."""
+    """Adds a dictionary. Both sides of a link drop the oldest ones in the same order."""
     existing.pop(number, None)
     existing[number] = what
     if len(existing) > TAUGHT_MAX:
@@ -204,7 +201,7 @@ def _remember(existing: dict[int, T], number: int, what: T) -> None:
 
 
 def _carried(message: Any) -> OverlayMessage | None:
-    """The message that a message between brokers carries."""
+    """Returns the XML message that a message between brokers carries, if any."""
     kind = type(message)
     if kind is Span:
         carried: OverlayMessage | None = message.message

@@ -1,4 +1,4 @@
-"""The forms of a message's body, their names, and which one two brokers use."""
+"""The forms of message bodies, their names, and the choice of one for a link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twigcast.overlay.errors import ImpossibleSetting
 
 
 class Structure(enum.StrEnum):
-    """What the bytes say."""
+    """The structure of a body."""
 
     TEXT = "text"
     STREAM = "stream"
@@ -18,7 +18,7 @@ class Structure(enum.StrEnum):
 
 
 class Compression(enum.StrEnum):
-    """How they are packed."""
+    """The compression of a body."""
 
     NONE = "plain"
     ZLIB = "zlib"
@@ -26,7 +26,7 @@ class Compression(enum.StrEnum):
 
 
 class WireForm(NamedTuple):
-    """A structure and a compression. Its name is ``structure``, or ``structure+compression``."""
+    """A structure with a compression, named ``structure`` or ``structure+compression``."""
 
     structure: Structure
     compression: Compression = Compression.NONE
@@ -36,7 +36,7 @@ class WireForm(NamedTuple):
 
     @classmethod
     def named(cls, name: str) -> WireForm:
-        """The form of a name.
+        """Returns the form of a name.
 
         Raises:
             ImpossibleSetting: There is no such form.
@@ -50,20 +50,20 @@ class WireForm(NamedTuple):
 FORMS: Final[dict[str, WireForm]] = {
     str(form): form for form in (WireForm(structure, packed) for structure in Structure for packed in Compression)
 }
-"""All forms by their names."""
+"""All forms by name."""
 
 
-def choose(wished: Sequence[str], readable: Sequence[str]) -> WireForm:
-    """The form in which to send: the first of ``wished`` that the receiver can read; text, which all can, if none is.
+def choose(preferred: Sequence[str], readable: Sequence[str]) -> WireForm:
+    """Returns the first preferred form that the receiver can read, or text, which all can read.
 
     Args:
-        wished: Names of forms, the sender's favourite first.
-        readable: Names of forms that the receiver has told it reads; names that this version does not know are ignored.
+        preferred: Names of forms, the best first.
+        readable: Names of forms that the receiver reads; unknown ones are ignored.
 
     Raises:
-        ImpossibleSetting: One of ``wished`` is no form.
+        ImpossibleSetting: One of ``preferred`` is no form.
     """
-    for form in map(WireForm.named, wished):
+    for form in map(WireForm.named, preferred):
         if str(form) in readable:
             return form
     return WireForm(Structure.TEXT)

@@ -1,4 +1,4 @@
-"""Lexicons: dictionaries that grow with the messages of a source, and are taught to neighbours as they grow."""
+"""The lexicons of sources, which grow with their messages."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from twigcast._core import ParsedMessage
 from twigcast.overlay.onyx.lexicon import LEXICON_NAME_BYTES_MAX, LEXICON_NAMES_MAX, Lexicon
 
 SOURCES_MAX: Final = 256
-"""Sources for which there are lexicons; beyond that, the one that has published least lately begins anew."""
+"""Sources with lexicons. Beyond, the source that has not published for longest begins a new one."""
 
 _PATIENCE: Final = 100
-"""Messages after which also a single new name is taken in."""
+"""Messages after which even a single new name is added."""
 _SHARE: Final = 16
-"""At once, new names are taken in that are this part of those known."""
+"""New names are added at once if they are at least this part (1/16) of the lexicon."""
 
 
 @dataclass(slots=True)
-class _Growing:
+class _GrowingLexicon:
     lexicon: Lexicon
     new: dict[str, None] = field(default_factory=dict)
-    """Names that messages have spelled out since it grew."""
+    """Names that messages have spelled out since the lexicon grew."""
     waited: int = 0
-    """Messages since then."""
+    """Messages since the lexicon grew."""
 
 
 class Lexicons:
-    """The lexicons of the sources whose messages are brought into streams here."""
+    """The lexicons of the sources whose messages are converted here."""
 
     def __init__(self) -> None:
-        self._growing: OrderedDict[tuple[str, str], _Growing] = OrderedDict()
+        self._growing: OrderedDict[tuple[str, str], _GrowingLexicon] = OrderedDict()
 
     def write(self, source: tuple[str, str], message: ParsedMessage) -> tuple[bytes, Lexicon]:
-        """The stream of a message by the lexicon of its source, and that lexicon.
+        """Returns the stream of a message, written with the lexicon of its source, and that lexicon.
 
         Args:
             source: Scope and name of the source.
@@ -44,25 +44,25 @@ class Lexicons:
         lexicon = growing.lexicon
         stream, names = message.stream_and_names(lexicon.dictionary)
         if not lexicon.names and names and self._grow(growing, names):
-            # The first message makes the first lexicon, and is written with it.
+            # The first message makes the first lexicon and is written with it.
             lexicon = growing.lexicon
             return message.stream(lexicon.dictionary), lexicon
         self._grow(growing, names)
         return stream, lexicon
 
-    def _of(self, source: tuple[str, str]) -> _Growing:
+    def _of(self, source: tuple[str, str]) -> _GrowingLexicon:
         result = self._growing.get(source)
         if result is None:
             if len(self._growing) >= SOURCES_MAX:
                 self._growing.popitem(last=False)
-            result = self._growing[source] = _Growing(Lexicon(()))
+            result = self._growing[source] = _GrowingLexicon(Lexicon(()))
         else:
             self._growing.move_to_end(source)
         return result
 
     @staticmethod
-    def _grow(growing: _Growing, names: list[str]) -> bool:
-        """Take in new names, if that is due; whether it was."""
+    def _grow(growing: _GrowingLexicon, names: list[str]) -> bool:
+        """Adds new names if this is due. Returns whether the lexicon has grown."""
         growing.waited += 1
         existing, new = len(growing.lexicon.names), growing.new
         for name in names:

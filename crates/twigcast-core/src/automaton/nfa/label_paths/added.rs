@@ -1,21 +1,22 @@
-//! What was added to an automaton lately, against all label paths that are known to occur in messages.
+//! The items recently added to an NFA against all label paths that messages have shown.
 //!
-//! The label paths that reach a state are found from those that reach the state before it, which is kept as long as the
-//! additions are gone through: they share most of their beginnings. Nothing is looked at but what leads to them.
+//! The label paths that reach a state are found from those that reach its parent state. They are kept while the additions
+//! are processed, since additions share most of their prefixes. Only states that lead to additions are visited.
 
 use std::ops::Range;
 
-use super::super::state::{EPSILON, EdgeLabelId, STAR};
-use super::super::{AcceptItem, INITIAL, Nfa, StateId};
-use super::{PathNode, PathTree, name_bit};
+use super::super::state::{EPSILON, STAR};
+use super::super::{AcceptItem, INITIAL, Nfa};
+use super::{PathTree, ROOT, name_bit, nodes_of};
+use crate::ids::{EdgeLabelId, PathNodeId, StateId};
 
-/// Room for so many nodes is kept.
+/// Nodes for which memory is kept between calls.
 const NODES_KEPT: usize = 1 << 18;
 
 /// The label paths that reach a state, as a part of [`AddedScratch::nodes`].
 #[derive(Clone, Copy, Debug, Default)]
 struct ReachedPaths {
-    /// Of which call it is; others are void.
+    /// The number of the call that it belongs to; entries of earlier calls are invalid.
     call: u32,
     start: u32,
     end: u32,
@@ -27,23 +28,23 @@ impl ReachedPaths {
     }
 }
 
-/// Scratch that is used again.
+/// The working memory of [`AddedScratch::each`], kept between calls.
 #[derive(Debug, Default)]
 pub(crate) struct AddedScratch {
     call: u32,
     reached: Vec<ReachedPaths>,
-    nodes: Vec<PathNode>,
-    /// By node: the last set that was marked and has it.
+    nodes: Vec<PathNodeId>,
+    /// For each node, the number of the last set that was marked and has it.
     marks: Vec<u32>,
     mark: u32,
-    /// States on the way to one that was added, the last first.
+    /// The states on the path to an addition, the last first.
     states_above: Vec<StateId>,
-    /// By label: which names of the tree it takes; for as many labels as there are.
+    /// For each label, the names of the tree that it takes.
     names: Vec<Vec<u32>>,
 }
 
 impl AddedScratch {
-    /// Begin anew: the tree is another one, or the automaton.
+    /// Prepares for another tree or another NFA.
     pub(crate) fn clear(&mut self) {
         self.names.clear();
     }
@@ -52,14 +53,15 @@ impl AddedScratch {
         self.reached.len() * size_of::<ReachedPaths>() + (self.nodes.capacity() + self.marks.len()) * 4
     }
 
-    /// Hand over each addition to `nfa` with the nodes of `tree` whose label paths reach it, ascending; not those that
-    /// none reaches. False: `work` said that it is too much, or it took more than so many nodes, and the nodes of one path.
+    /// Passes each addition to `nfa` on to `work`, with the nodes of `tree` whose label paths reach it, ascending. Additions
+    /// that no label path reaches are left out. Returns `false` if `work` did so, or if more than `nodes_max` nodes were
+    /// needed.
     pub(crate) fn each(
         &mut self,
         tree: &PathTree,
         (nfa, added): (&Nfa, &[(StateId, AcceptItem)]),
         nodes_max: usize,
-        mut work: impl FnMut(AcceptItem, &[PathNode]) -> bool,
+        mut work: impl FnMut(AcceptItem, &[PathNodeId]) -> bool,
     ) -> bool {
         self.begin(tree, nfa);
         let is_done = added.iter().all(|&(state, item)| {
@@ -80,61 +82,62 @@ impl AddedScratch {
         }
         self.call += 1;
         self.reached.resize(self.reached.len().max(nfa.states.len()), ReachedPaths::default());
-        self.marks.resize(self.marks.len().max(tree.parents.len()), 0);
+        self.marks.resize(self.marks.len().max(tree.len()), 0);
         self.nodes.clear();
-        self.nodes.push(0);
-        self.reached[INITIAL as usize] = ReachedPaths { call: self.call, start: 0, end: 1 };
+        self.nodes.push(ROOT);
+        self.reached[INITIAL.index()] = ReachedPaths { call: self.call, start: 0, end: 1 };
     }
 
+    /// Finds the nodes whose label paths reach a state, as a range of [`Self::nodes`].
     fn reaching(&mut self, tree: &PathTree, nfa: &Nfa, state: StateId) -> Range<usize> {
         let mut existing = state;
-        while self.reached[existing as usize].call != self.call {
+        while self.reached[existing.index()].call != self.call {
             self.states_above.push(existing);
-            existing = nfa.states[existing as usize].parent;
+            existing = nfa.states[existing.index()].parent;
         }
-        let mut reached = self.reached[existing as usize].range();
+        let mut reached = self.reached[existing.index()].range();
         while let Some(next) = self.states_above.pop() {
             if !reached.is_empty() {
                 let start = self.nodes.len();
-                let above = nfa.states[next as usize].parent;
-                match nfa.states[next as usize].incoming {
+                let above = nfa.states[next.index()].parent;
+                match nfa.states[next.index()].incoming {
                     EPSILON => self.keep_outer(tree, reached),
-                    label if nfa.states[above as usize].incoming == EPSILON => self.add_below(tree, label, reached),
+                    label if nfa.states[above.index()].incoming == EPSILON => self.add_below(tree, label, reached),
                     label => self.add_children(tree, label, reached),
                 }
                 reached = start..self.nodes.len();
             }
             let (start, end) = (reached.start as u32, reached.end as u32);
-            self.reached[next as usize] = ReachedPaths { call: self.call, start, end };
+            self.reached[next.index()] = ReachedPaths { call: self.call, start, end };
         }
         reached
     }
 
-    /// Append the nodes of a set that are below no other and that anything is below.
+    /// Appends the nodes of a set that are below no other node of the set and have nodes below them.
     fn keep_outer(&mut self, tree: &PathTree, set: Range<usize>) {
-        let mut end = 0;
+        let mut end = ROOT;
         for at in set {
             let node = self.nodes[at];
-            if node >= end && tree.names_below[node as usize] != 0 {
+            if node >= end && tree.names_below[node.index()] != 0 {
                 self.nodes.push(node);
-                end = tree.ends[node as usize];
+                end = tree.ends[node.index()];
             }
         }
     }
 
-    /// Append the children of a set that a label takes.
+    /// Appends the children of a set that a label takes.
     fn add_children(&mut self, tree: &PathTree, label: EdgeLabelId, set: Range<usize>) {
         let start = self.nodes.len();
         if label == STAR {
             for at in set {
-                self.nodes.extend_from_slice(tree.children.of(self.nodes[at]));
+                self.nodes.extend_from_slice(tree.children.of(self.nodes[at].index()));
             }
-            return self.put_in_order(start);
+            return self.sort_from(start);
         }
         let Self { nodes, marks, mark, names, .. } = self;
         let mut is_marked = false;
-        for &name in &names[label as usize] {
-            let all = tree.by_name.of(name);
+        for &name in &names[label.index()] {
+            let all = tree.by_name.of(name as usize);
             if set.len() < all.len() {
                 for at in set.clone() {
                     if let Some(child) = tree.child(nodes[at], name) {
@@ -146,32 +149,31 @@ impl AddedScratch {
             if !is_marked {
                 is_marked = true;
                 *mark += 1;
-                nodes[set.clone()].iter().for_each(|&node| marks[node as usize] = *mark);
+                nodes[set.clone()].iter().for_each(|&node| marks[node.index()] = *mark);
             }
-            nodes.extend(all.iter().filter(|&&node| marks[tree.parents[node as usize] as usize] == *mark));
+            nodes.extend(all.iter().filter(|&&node| marks[tree.parents[node.index()].index()] == *mark));
         }
-        self.put_in_order(start);
+        self.sort_from(start);
     }
 
-    /// Append what is below a set, as far as a label takes it. No node of the set is below another.
+    /// Appends the nodes below a set that a label takes. No node of the set is below another.
     fn add_below(&mut self, tree: &PathTree, label: EdgeLabelId, set: Range<usize>) {
         let start = self.nodes.len();
         if label == STAR {
             for at in set {
-                let node = self.nodes[at];
-                self.nodes.extend(node + 1..tree.ends[node as usize]);
+                self.nodes.extend(nodes_of(tree.below(self.nodes[at])));
             }
             return;
         }
         let Self { nodes, names, .. } = self;
-        for &name in &names[label as usize] {
-            let mut rest = tree.by_name.of(name);
+        for &name in &names[label.index()] {
+            let mut rest = tree.by_name.of(name as usize);
             for at in set.clone() {
                 let node = nodes[at];
-                if tree.names_below[node as usize] & name_bit(name) == 0 {
+                if tree.names_below[node.index()] & name_bit(name) == 0 {
                     continue;
                 }
-                let end = tree.ends[node as usize];
+                let end = tree.ends[node.index()];
                 rest = &rest[rest.partition_point(|&other| other <= node)..];
                 let (inside, behind) = rest.split_at(rest.partition_point(|&other| other < end));
                 nodes.extend_from_slice(inside);
@@ -181,10 +183,10 @@ impl AddedScratch {
                 }
             }
         }
-        self.put_in_order(start);
+        self.sort_from(start);
     }
 
-    fn put_in_order(&mut self, start: usize) {
+    fn sort_from(&mut self, start: usize) {
         let set = &mut self.nodes[start..];
         if !set.is_sorted() {
             set.sort_unstable();

@@ -1,53 +1,61 @@
-//! All paths of an automaton against all label paths that are known to occur in messages.
+//! All paths of an NFA against all label paths that messages have shown.
 //!
-//! To lead an automaton of few paths along each label path costs a look at all that is active there, most of which leads
-//! nowhere. The other way round, each state of the automaton is looked at once, with all label paths that reach it: sets
-//! of nodes in the tree of label paths, stepped along the tree of states. What no label path reaches ends there.
+//! Running an NFA along each label path visits every active state there, and most of them lead nowhere. Here each state of
+//! the NFA is visited once, with the set of label paths that reach it: sets of nodes in the tree of label paths, stepped
+//! along the tree of states. A state that no label path reaches ends its branch.
 
 mod added;
 
 use std::ops::Range;
 
 use super::labels::NameEdges;
-use super::state::{EPSILON, EdgeLabelId, HAS_ATTACHMENT, NO_EDGE, STAR};
-use super::{INITIAL, NO_ITEM, NO_STATE, Nfa, StateId};
+use super::state::{EPSILON, HAS_ATTACHMENT, NO_EDGE, STAR};
+use super::{INITIAL, NO_STATE, Nfa};
+use crate::ids::{EdgeLabelId, PathNodeId, StateId};
 use crate::vocabulary::Name;
 
 pub(crate) use self::added::AddedScratch;
 
-/// Number of a node of the tree, in preorder; the document is the first.
-pub(crate) type PathNode = u32;
+/// The root of the tree: the document.
+pub(crate) const ROOT: PathNodeId = PathNodeId::from_u32(0);
 
-/// Lists by number, one after the other.
-#[derive(Debug, Default)]
-pub(crate) struct GroupedLists {
+/// Lists of entries, one after the other in one vector.
+#[derive(Debug)]
+pub(crate) struct GroupedLists<T> {
+    /// Where the list of each group begins; one entry more at the end.
     starts: Vec<u32>,
-    entries: Vec<u32>,
+    entries: Vec<T>,
 }
 
-impl GroupedLists {
-    /// Entries in their order, by the group of each, which is less than `bound`; those of no group are left out.
-    fn new(bound: usize, entries: impl Iterator<Item = (Option<u32>, u32)> + Clone) -> Self {
+impl<T> Default for GroupedLists<T> {
+    fn default() -> Self {
+        Self { starts: vec![0], entries: Vec::new() }
+    }
+}
+
+impl<T: Copy> GroupedLists<T> {
+    /// Groups entries, keeping their order. The index of each group is below `bound`.
+    fn new(bound: usize, entries: impl Iterator<Item = (usize, T)> + Clone) -> Self {
         let mut starts = vec![0; bound + 1];
-        let of_groups = || entries.clone().filter_map(|(group, entry)| Some((group? as usize, entry)));
-        of_groups().for_each(|(group, _)| starts[group + 1] += 1);
+        entries.clone().for_each(|(group, _)| starts[group + 1] += 1);
         (0..bound).for_each(|group| starts[group + 1] += starts[group]);
         let mut next = starts.clone();
-        let mut grouped = vec![0; starts[bound] as usize];
-        for (group, entry) in of_groups() {
+        // Each of these is overwritten.
+        let mut grouped: Vec<T> = entries.clone().map(|(_, entry)| entry).collect();
+        for (group, entry) in entries {
             grouped[next[group] as usize] = entry;
             next[group] += 1;
         }
         Self { starts, entries: grouped }
     }
 
-    /// The entries of a group.
-    pub(crate) fn of(&self, group: u32) -> &[u32] {
-        &self.entries[self.starts[group as usize] as usize..self.starts[group as usize + 1] as usize]
+    /// Returns the entries of a group.
+    pub(crate) fn of(&self, group: usize) -> &[T] {
+        &self.entries[self.starts[group] as usize..self.starts[group + 1] as usize]
     }
 
     fn bytes(&self) -> usize {
-        (self.starts.len() + self.entries.len()) * 4
+        self.starts.len() * size_of::<u32>() + self.entries.len() * size_of::<T>()
     }
 }
 
@@ -59,92 +67,93 @@ pub(crate) struct LabelPathStep {
     pub(crate) to: u32,
 }
 
-/// The label paths, as a tree.
+/// The label paths as a tree. Nodes are numbered in preorder, so that a subtree is a range.
 #[derive(Debug, Default)]
 pub(crate) struct PathTree {
     /// The distinct names, in order.
     names: Vec<Name>,
-    /// By node: its name's place among them.
+    /// The index of each node's name in `names`.
     name_of: Vec<u32>,
-    parents: Vec<PathNode>,
-    /// By node: one past the last node below it.
-    ends: Vec<PathNode>,
-    by_name: GroupedLists,
-    /// By node: its children, in the order of their names.
-    children: GroupedLists,
-    /// By node: the names of its children as bits, see [`name_bit`].
+    parents: Vec<PathNodeId>,
+    /// For each node, one past the last node below it.
+    ends: Vec<PathNodeId>,
+    by_name: GroupedLists<PathNodeId>,
+    /// The children of each node, in the order of their names.
+    children: GroupedLists<PathNodeId>,
+    /// The names of each node's children as bits, see [`name_bit`].
     child_names: Vec<u128>,
-    /// By node: the names of all that is below it, in the same way.
+    /// The names of all nodes below each node, in the same way.
     names_below: Vec<u128>,
-    /// By node: the step that leads to it, by its place in the list given, sorted.
+    /// For each node, the index of the step that leads to it, among the sorted steps.
     pub(crate) steps: Vec<u32>,
 }
 
 /// Names that have a bit of their own.
 const NAME_BITS: usize = u128::BITS as usize;
 
-/// The bit of a name's number. Where there are many names, several share one.
+/// Returns the bit of a name. Where there are more than 128 names, several share one.
 #[inline]
 fn name_bit(name: u32) -> u128 {
     1 << (name as usize % NAME_BITS)
 }
 
-/// Scratch of [`PathTree::reached`].
+/// The sets of nodes that [`PathTree::reached`] works with.
 #[derive(Default)]
 struct ReachScratch {
-    /// The set in hand, ascending.
-    current: Vec<PathNode>,
-    /// The nodes of the set in hand that are below no other.
-    outer: Vec<PathNode>,
-    /// By node: the last set in hand that was marked and has it.
+    /// The current set, ascending.
+    current: Vec<PathNodeId>,
+    /// The nodes of the current set that are below no other.
+    outer: Vec<PathNodeId>,
+    /// For each node, the number of the last set that was marked and has it.
     marks: Vec<u32>,
     mark: u32,
     is_marked: bool,
-    /// Sets to be looked at, one after the other.
-    waiting: Vec<PathNode>,
+    /// Sets to be processed, one after the other.
+    waiting: Vec<PathNodeId>,
 }
 
 impl PathTree {
-    /// The tree of the steps that lead on from `root`, each to a place of its own, with numbers less than `bound`. Sorts
-    /// the steps.
+    /// Creates the tree of the steps that lead on from `root`. Each leads to a number of its own, below `bound`. Sorts the
+    /// steps.
     pub(crate) fn new(steps: &mut [LabelPathStep], root: u32, bound: usize) -> Self {
         steps.sort_unstable_by_key(|step| (step.from, order(step.name)));
         let mut names: Vec<Name> = steps.iter().map(|step| step.name).collect();
         names.sort_unstable_by_key(|&name| order(name));
         names.dedup();
-        let numbered = steps.iter().enumerate().map(|(number, step)| (Some(step.from), number as u32));
+        let numbered = steps.iter().enumerate().map(|(index, step)| (step.from as usize, index as u32));
         let leaving = GroupedLists::new(bound, numbered);
         let mut tree = Self { names, ..Self::default() };
-        let mut open = vec![(root, 0, None)];
+        let mut open = vec![(root, ROOT, None)];
         while let Some((position, parent, step)) = open.pop() {
-            let node = tree.parents.len() as PathNode;
+            let node = PathNodeId::new(tree.parents.len());
             tree.parents.push(parent);
-            tree.ends.push(node + 1);
+            tree.ends.push(after(node));
             let name = step.map(|step: u32| order(steps[step as usize].name));
             let name = name.and_then(|name| tree.names.binary_search_by_key(&name, |&name| order(name)).ok());
             tree.name_of.push(name.map_or(u32::MAX, |name| name as u32));
             tree.steps.push(step.unwrap_or(u32::MAX));
-            let below = leaving.of(position).iter().rev();
+            let below = leaving.of(position as usize).iter().rev();
             open.extend(below.map(|&step| (steps[step as usize].to, node, Some(step))));
         }
-        tree.child_names = vec![0; tree.parents.len()];
+        tree.child_names = vec![0; tree.len()];
         tree.names_below = tree.child_names.clone();
         for node in (1..tree.len()).rev() {
-            let parent = tree.parents[node as usize] as usize;
-            let name = name_bit(tree.name_of[node as usize]);
+            let parent = tree.parents[node].index();
+            let name = name_bit(tree.name_of[node]);
             tree.child_names[parent] |= name;
-            tree.names_below[parent] |= name | tree.names_below[node as usize];
-            tree.ends[parent] = tree.ends[parent].max(tree.ends[node as usize]);
+            tree.names_below[parent] |= name | tree.names_below[node];
+            tree.ends[parent] = tree.ends[parent].max(tree.ends[node]);
         }
-        let nodes = 1..tree.len();
-        tree.by_name = GroupedLists::new(tree.names.len(), nodes.clone().map(|n| (Some(tree.name_of[n as usize]), n)));
-        tree.children = GroupedLists::new(tree.parents.len(), nodes.map(|n| (Some(tree.parents[n as usize]), n)));
+        let nodes = (1..tree.len()).map(|node| (node, PathNodeId::new(node)));
+        tree.by_name =
+            GroupedLists::new(tree.names.len(), nodes.clone().map(|(node, id)| (tree.name_of[node] as usize, id)));
+        tree.children = GroupedLists::new(tree.len(), nodes.map(|(node, id)| (tree.parents[node].index(), id)));
         tree
     }
 
-    /// One past the largest node.
-    pub(crate) fn len(&self) -> PathNode {
-        self.parents.len() as PathNode
+    /// Returns the number of nodes.
+    pub(crate) fn len(&self) -> usize {
+        self.parents.len()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -155,48 +164,53 @@ impl PathTree {
             + self.children.bytes()
     }
 
-    /// The child of a node by the number of its name.
+    /// Returns the child of a node with a name, by the name's index.
     #[inline]
-    fn child(&self, node: PathNode, name: u32) -> Option<PathNode> {
-        let (names, bit) = (self.child_names[node as usize], name_bit(name));
+    fn child(&self, node: PathNodeId, name: u32) -> Option<PathNodeId> {
+        let (names, bit) = (self.child_names[node.index()], name_bit(name));
         if names & bit == 0 {
             return None;
         }
-        let children = self.children.of(node);
+        let children = self.children.of(node.index());
         if self.names.len() <= NAME_BITS {
             return children.get((names & (bit - 1)).count_ones() as usize).copied();
         }
-        let position = children.partition_point(|&child| self.name_of[child as usize] < name);
-        children.get(position).copied().filter(|&child| self.name_of[child as usize] == name)
+        let position = children.partition_point(|&child| self.name_of[child.index()] < name);
+        children.get(position).copied().filter(|&child| self.name_of[child.index()] == name)
     }
 
-    /// By node: the states that its label path reaches, as far as anything waits there. `None` if that takes more steps
-    /// than allowed.
-    pub(crate) fn reached(&self, nfa: &Nfa, steps_max: usize) -> Option<GroupedLists> {
-        let ids = || 0..nfa.states.len() as StateId;
-        let parent = |id: StateId| Some(nfa.states[id as usize].parent).filter(|&parent| parent != NO_STATE);
-        let leaving = GroupedLists::new(nfa.states.len(), ids().map(|id| (parent(id), id)));
+    /// Returns the nodes below a node.
+    fn below(&self, node: PathNodeId) -> Range<PathNodeId> {
+        after(node)..self.ends[node.index()]
+    }
+
+    /// Returns for each node the states with items or attachments that its label path reaches; `None` if that takes more
+    /// than `steps_max` steps.
+    pub(crate) fn reached(&self, nfa: &Nfa, steps_max: usize) -> Option<GroupedLists<StateId>> {
+        let states = nfa.states.iter().enumerate().filter(|(_, state)| state.parent != NO_STATE);
+        let states = states.map(|(index, state)| (state.parent.index(), StateId::new(index)));
+        let leaving = GroupedLists::new(nfa.states.len(), states);
         let labels = self.names_of_labels(nfa);
-        let mut sets = ReachScratch { marks: vec![0; self.parents.len()], waiting: vec![0], ..ReachScratch::default() };
+        let mut sets = ReachScratch { marks: vec![0; self.len()], waiting: vec![ROOT], ..ReachScratch::default() };
         let mut open = vec![(INITIAL, 0)];
         let (mut nodes, mut states) = (Vec::new(), Vec::new());
         let mut steps = 0;
         while let Some((state, start)) = open.pop() {
             sets.take(start);
             steps += sets.current.len();
-            let entry = &nfa.states[state as usize];
-            if entry.items != NO_ITEM || entry.has(HAS_ATTACHMENT) {
+            let entry = &nfa.states[state.index()];
+            if !entry.items.is_empty() || entry.has(HAS_ATTACHMENT) {
                 nodes.extend_from_slice(&sets.current);
                 states.resize(nodes.len(), state);
             }
-            for &target in leaving.of(state) {
+            for &target in leaving.of(state.index()) {
                 let start = sets.waiting.len();
-                match nfa.states[target as usize].incoming {
+                match nfa.states[target.index()].incoming {
                     EPSILON => {
                         self.find_outer(&mut sets);
-                        for &target in leaving.of(target) {
+                        for &target in leaving.of(target.index()) {
                             let start = sets.waiting.len();
-                            steps += 1 + self.below(&labels, nfa.states[target as usize].incoming, &mut sets);
+                            steps += 1 + self.step_below(&labels, nfa.states[target.index()].incoming, &mut sets);
                             sets.keep(start, target, &mut open);
                         }
                     }
@@ -210,60 +224,60 @@ impl PathTree {
                 return None;
             }
         }
-        Some(GroupedLists::new(self.parents.len(), nodes.iter().map(|&node| Some(node)).zip(states.iter().copied())))
+        let entries = nodes.iter().map(|node: &PathNodeId| node.index()).zip(states.iter().copied());
+        Some(GroupedLists::new(self.len(), entries))
     }
 
-    /// By label: which names it takes.
+    /// Returns for each label the indexes of the names that it takes.
     fn names_of_labels(&self, nfa: &Nfa) -> Vec<Vec<u32>> {
         let mut labels = vec![Vec::new(); nfa.labels.bound()];
         for (number, &name) in self.names.iter().enumerate() {
             let NameEdges { name, namespace, local } = nfa.edges_by_name(name);
             for label in [name, namespace, local].into_iter().filter(|&label| label != NO_EDGE) {
-                labels[label as usize].push(number as u32);
+                labels[label.index()].push(number as u32);
             }
         }
         labels
     }
 
-    /// Append the children of the set in hand that a label takes; how many nodes were looked at.
+    /// Appends the children of the current set that a label takes. Returns the number of nodes visited.
     fn step(&self, labels: &[Vec<u32>], label: EdgeLabelId, sets: &mut ReachScratch) -> usize {
         if label == STAR {
             let before = sets.waiting.len();
-            sets.current.iter().for_each(|&node| sets.waiting.extend_from_slice(self.children.of(node)));
+            sets.current.iter().for_each(|&node| sets.waiting.extend_from_slice(self.children.of(node.index())));
             return sets.waiting.len() - before;
         }
-        let mut looked_at = 0;
-        for &name in &labels[label as usize] {
-            let all = self.by_name.of(name);
+        let mut visited = 0;
+        for &name in &labels[label.index()] {
+            let all = self.by_name.of(name as usize);
             if sets.current.len() * 4 < all.len() {
-                looked_at += sets.current.len();
+                visited += sets.current.len();
                 for &node in &sets.current {
                     sets.waiting.extend(self.child(node, name));
                 }
                 continue;
             }
             sets.mark_current();
-            looked_at += all.len();
-            let is_child = |node: &&PathNode| sets.marks[self.parents[**node as usize] as usize] == sets.mark;
+            visited += all.len();
+            let is_child = |node: &&PathNodeId| sets.marks[self.parents[node.index()].index()] == sets.mark;
             sets.waiting.extend(all.iter().filter(is_child));
         }
-        looked_at
+        visited
     }
 
-    /// Append what is below the set in hand, as far as a label takes it; how many nodes were looked at.
-    fn below(&self, labels: &[Vec<u32>], label: EdgeLabelId, sets: &mut ReachScratch) -> usize {
-        let below = |node: PathNode| -> Range<PathNode> { node + 1..self.ends[node as usize] };
+    /// Appends the nodes below the current set that a label takes. Returns the number of nodes visited.
+    fn step_below(&self, labels: &[Vec<u32>], label: EdgeLabelId, sets: &mut ReachScratch) -> usize {
         let before = sets.waiting.len();
         if label == STAR {
-            sets.outer.iter().for_each(|&node| sets.waiting.extend(below(node)));
+            sets.outer.iter().for_each(|&node| sets.waiting.extend(nodes_of(self.below(node))));
             return sets.waiting.len() - before;
         }
-        let mut looked_at = 0;
-        for &name in &labels[label as usize] {
-            let mut all = self.by_name.of(name);
+        let mut visited = 0;
+        for &name in &labels[label.index()] {
+            let mut all = self.by_name.of(name as usize);
             if sets.outer.len() * 8 > all.len() {
-                looked_at += all.len() + sets.outer.len();
-                let mut outer = sets.outer.iter().map(|&node| below(node)).peekable();
+                visited += all.len() + sets.outer.len();
+                let mut outer = sets.outer.iter().map(|&node| self.below(node)).peekable();
                 for &node in all {
                     while outer.next_if(|range| range.end <= node).is_some() {}
                     let Some(range) = outer.peek() else { break };
@@ -274,31 +288,31 @@ impl PathTree {
                 continue;
             }
             for &node in &sets.outer {
-                let Range { start, end } = below(node);
+                let Range { start, end } = self.below(node);
                 all = &all[all.partition_point(|&other| other < start)..];
                 let (inside, behind) = all.split_at(all.partition_point(|&other| other < end));
                 sets.waiting.extend_from_slice(inside);
                 all = behind;
-                looked_at += 1 + inside.len();
+                visited += 1 + inside.len();
             }
         }
-        looked_at
+        visited
     }
 
     fn find_outer(&self, sets: &mut ReachScratch) {
         sets.outer.clear();
-        let mut end = 0;
+        let mut end = ROOT;
         for &node in &sets.current {
             if node >= end {
                 sets.outer.push(node);
-                end = self.ends[node as usize];
+                end = self.ends[node.index()];
             }
         }
     }
 }
 
 impl ReachScratch {
-    /// Take the last of the sets that wait in hand.
+    /// Makes the last of the waiting sets the current one.
     fn take(&mut self, start: usize) {
         self.current.clear();
         self.current.extend(self.waiting.drain(start..));
@@ -308,7 +322,7 @@ impl ReachScratch {
         self.is_marked = false;
     }
 
-    /// Let what was appended wait for a state, if anything was.
+    /// Makes the nodes appended since `start` the waiting set of a state, unless there are none.
     fn keep(&self, start: usize, state: StateId, open: &mut Vec<(StateId, usize)>) {
         if self.waiting.len() > start {
             open.push((state, start));
@@ -319,7 +333,7 @@ impl ReachScratch {
         if !self.is_marked {
             self.is_marked = true;
             self.mark += 1;
-            self.current.iter().for_each(|&node| self.marks[node as usize] = self.mark);
+            self.current.iter().for_each(|&node| self.marks[node.index()] = self.mark);
         }
     }
 }
@@ -328,18 +342,28 @@ fn order(name: Name) -> (u32, u32) {
     (name.namespace.as_u32(), name.local.as_u32())
 }
 
+/// Returns the node after a node in preorder.
+fn after(node: PathNodeId) -> PathNodeId {
+    PathNodeId::from_u32(node.as_u32() + 1)
+}
+
+/// Returns the nodes of a range.
+fn nodes_of(range: Range<PathNodeId>) -> impl Iterator<Item = PathNodeId> {
+    (range.start.as_u32()..range.end.as_u32()).map(PathNodeId::from_u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::AcceptItem;
     use super::*;
+    use crate::ids::{LocalId, NamespaceId};
     use crate::plan::LinearStep;
     use crate::query::ast::NameTest;
-    use crate::vocabulary::{LocalId, NamespaceId};
 
-    /// Trees and paths at random, some of the paths taken out again: what is reached is what leading the automaton along
-    /// each label path reaches.
+    /// In random trees, with random paths of which some are removed again, a label path reaches the states that running
+    /// the NFA along it reaches.
     #[test]
-    fn each_label_path_reaches_what_leading_the_automaton_along_it_does() {
+    fn each_label_path_reaches_what_running_the_nfa_along_it_does() {
         for seed in 1..200_u64 {
             println!("seed {seed}");
             let mut state = seed;
@@ -373,26 +397,26 @@ mod tests {
                     nfa.remove(items.swap_remove(random(items.len() as u64) as usize));
                 }
             }
-            // Places in no order; of each place at most one step with a name.
+            // Numbers in no order; at most one step with each name leaves each.
             let bound = 2 + random(120);
-            let place_at = |number: u32| if number == 0 { 3 } else { 3 + bound - number };
+            let number_at = |number: u32| if number == 0 { 3 } else { 3 + bound - number };
             let mut steps: Vec<LabelPathStep> = Vec::new();
             for number in 1..bound {
-                let (from, name) = (place_at(random(u64::from(number))), name_at(random(name_count)));
+                let (from, name) = (number_at(random(u64::from(number))), name_at(random(name_count)));
                 if steps.iter().all(|step| (step.from, step.name) != (from, name)) {
-                    steps.push(LabelPathStep { from, name, to: place_at(number) });
+                    steps.push(LabelPathStep { from, name, to: number_at(number) });
                 }
             }
             let tree = PathTree::new(&mut steps, 3, 3 + bound as usize);
-            let reached = tree.reached(&nfa, usize::MAX).expect("allowed");
+            let reached = tree.reached(&nfa, usize::MAX).expect("steps are not limited");
             let mut active: Vec<Vec<StateId>> = vec![vec![INITIAL]];
             for node in 1..tree.len() {
-                let step = steps[tree.steps[node as usize] as usize];
-                let parent = tree.parents[node as usize];
-                let above = if parent == 0 { 3 } else { steps[tree.steps[parent as usize] as usize].to };
+                let step = steps[tree.steps[node] as usize];
+                let parent = tree.parents[node].index();
+                let above = if parent == 0 { 3 } else { steps[tree.steps[parent] as usize].to };
                 assert_eq!(step.from, above);
                 let mut set = Vec::new();
-                nfa.step(&active[parent as usize], step.name, &mut set);
+                nfa.step(&active[parent], step.name, &mut set);
                 let mut result = reached.of(node).to_vec();
                 result.sort_unstable();
                 let waits = |id: &StateId| nfa.items(*id).next().is_some();
