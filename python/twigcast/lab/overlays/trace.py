@@ -32,7 +32,7 @@ class TraceStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TraceShape:
-    """What a random trace contains.
+    """The numbers that a random trace is made by.
 
     Attributes:
         nodes: Nodes at the start.
@@ -68,7 +68,7 @@ class TraceShape:
 
 
 def random_trace(seed: int, shape: TraceShape, queries: Sequence[Any], messages: Sequence[Any]) -> list[TraceStep]:
-    """A random trace; the same seed gives the same trace.
+    """Returns a random trace. The same seed gives the same trace.
 
     Joins name live seeds, crashes come in bursts of at most `crashes_at_once`, at least `calm` apart.
     """

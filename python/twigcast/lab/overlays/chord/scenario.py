@@ -47,7 +47,7 @@ class ChordRun:
         return [node for address in sorted(nodes) if isinstance(node := nodes[address], Peer)]
 
     def run(self, settle: float) -> None:
-        """Run the whole trace and then `settle` longer."""
+        """Runs the whole trace and then `settle` longer."""
         for step in self.trace:
             self.simulator.at(step.time, self._do, step)
         last = max((step.time for step in self.trace), default=0.0)
@@ -89,7 +89,7 @@ def start_run(
     faults: NetworkFaults | None = None,
     seed: int = 0,
 ) -> ChordRun:
-    """A run of a trace on a converged ring of `nodes` peers; call its `run`."""
+    """Prepares the run of a trace on a converged ring of `nodes` peers. Its method `run` runs it."""
     simulator = Simulator(seed, faults or NetworkFaults(0.5, 1.5), Journal(keep=True), settings.virtual_nodes)
     for peer in build_ring(settings, nodes):
         simulator.add(peer)

@@ -71,20 +71,20 @@ class CoddRun:
         return node
 
     def add(self, address: Address, query: Query, seeds: tuple[Address, ...] = (ROOT,)) -> None:
-        """A node with this query starts to join."""
+        """Adds a node with this query, which starts to join."""
         self.simulator.add(
             CoddNode(address, query, self.engine, self.settings, ROOT, incarnation=int(self.simulator.now))
         )
         self.simulator.command(address, join.join, seeds)
 
     def publish(self, item: Item) -> None:
-        """The producer emits a document."""
+        """Emits a document at the producer."""
         self.simulator.command(ROOT, CoddNode.publish, item)
         if self.settings.top and item.number % self.settings.batch == 0:
             self.simulator.command(ROOT, reorganise.serve_batch)
 
     def stream(self, items: Iterable[Item], interval: float = 1.0) -> None:
-        """Emit documents at regular intervals, and let each spread."""
+        """Emits documents at regular intervals, and lets each spread."""
         for item in items:
             self.publish(item)
             self.simulator.run(until=self.simulator.now + interval)
@@ -92,7 +92,7 @@ class CoddRun:
                 self.on_item(item.number)
 
     def play(self, trace: Sequence[TraceStep], settle: float) -> None:
-        """Run a trace: `join` with (query, seeds), `leave`, `crash`, `publish` with an item, `partition`, `heal`."""
+        """Runs a trace: `join` with (query, seeds), `leave`, `crash`, `publish` with an item, `partition`, `heal`."""
         for step in trace:
             self.simulator.at(step.time, self._do, step)
         last = max((step.time for step in trace), default=0.0)
@@ -142,7 +142,7 @@ def start_run(
     seed: int = 0,
     journal: Journal | None = None,
 ) -> CoddRun:
-    """A tree with nobody but the producer."""
+    """Returns a tree with nobody but the producer."""
     simulator = Simulator(seed, faults, journal or Journal(keep=False))
     run = CoddRun(engine, settings, simulator)
 
