@@ -64,7 +64,7 @@ class TransformQuery:
 
 
 def transform_query(query: algebra.Query) -> TransformQuery:
-    """Turn the algebra of :mod:`twigcast.query` into this form.
+    """Turns the algebra of :mod:`twigcast.query` into this form.
 
     Raises:
         UnsupportedQuery: the query is outside the subset of the source; the error names the construct.

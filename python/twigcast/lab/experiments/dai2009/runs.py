@@ -77,7 +77,7 @@ def measure_sets(sets: Mapping[str, Mapping[str, Any]]) -> Callable[[Point], lis
 
 
 def losses(text: str = "BFilter as published finds what there is to find") -> Claim:
-    """Counts the matches that the published procedure loses."""
+    """Returns the claim about the number of matches that the published procedure loses."""
 
     def check(results: Results) -> tuple[bool, str]:
         series = [name for name in results.series(LOST) if name.startswith(BFILTER_PUBLISHED.name)]
@@ -99,7 +99,7 @@ def losses(text: str = "BFilter as published finds what there is to find") -> Cl
 
 
 def wins(text: str, sets: Iterable[str], *, dear: str = "YFilter", cheap: str = "BFilter") -> Claim:
-    """Checks whether in every one of these sets the sum over the curve is lower for ``cheap``."""
+    """Returns the claim that in every one of these sets the sum over the curve is lower for ``cheap``."""
     chosen = list(sets)
 
     def check(results: Results) -> tuple[bool, str]:
@@ -111,7 +111,7 @@ def wins(text: str, sets: Iterable[str], *, dear: str = "YFilter", cheap: str = 
 
 
 def both_rise(text: str, sets: Iterable[str], *, most: float = float("inf")) -> Claim:
-    """Checks whether in every set both curves rise from first to last, by at most a factor."""
+    """Returns the claim that in every set both curves rise from first to last, by at most a factor."""
     chosen = list(sets)
 
     def check(results: Results) -> tuple[bool, str]:

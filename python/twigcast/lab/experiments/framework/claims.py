@@ -93,7 +93,7 @@ def sublinear(text: str, series: str, *, metric: str = MQPT, share: float = 1.0)
 
 
 def linear(text: str, series: Sequence[str], *, metric: str = MQPT, fit: float = 0.95) -> Claim:
-    """Returns the claim that a straight line explains at least this share of the variance of each series (R squared)."""
+    """Returns the claim that a straight line explains at least this share of each series' variance (R squared)."""
 
     def check(results: Results) -> tuple[bool, str]:
         fits = {name: _r_squared(results, name, metric) for name in series}
@@ -115,7 +115,7 @@ def _r_squared(results: Results, series: str, metric: str) -> float:
 
 
 def grows_less(text: str, less: str, more: str, *, metric: str = MQPT, factor: bool = False) -> Claim:
-    """Returns the claim that, from first to last point, one series rises less than the other (by difference, or by factor)."""
+    """Returns the claim that one series rises less than the other, from first to last (by difference, or by factor)."""
 
     def check(results: Results) -> tuple[bool, str]:
         def rise(series: str) -> float:
