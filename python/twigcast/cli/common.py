@@ -17,7 +17,7 @@ from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.reading.messages import Message, read_messages
 from twigcast.reading.text import half_pair
-from twigcast.registration import Dialect
+from twigcast.registration import DIALECTS, Dialect
 from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import SubscriptionSet
 
@@ -54,8 +54,7 @@ class DialectName(StrEnum):
     @property
     def dialect(self) -> Dialect:
         """The dialect as the library names it."""
-        names: dict[DialectName, Dialect] = {DialectName.LEGACY: "legacy", DialectName.XQUERY: "xquery"}
-        return names.get(self, "xpath")
+        return DIALECTS[self.value]
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

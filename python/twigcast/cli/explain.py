@@ -27,7 +27,7 @@ def explain(
     dialect: common.DialectOption = common.DialectName.XPATH,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
-    r"""Explain why a message matches a query, or where it first fails.
+    r"""Explain why a message matches a query or not.
 
     The query is followed step by step: + marks what the message has, - where the query first fails, with what the
     message has there instead.

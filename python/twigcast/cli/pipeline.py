@@ -50,7 +50,7 @@ def pipeline(
         int, typer.Option(metavar="N", min=1, help="The most files in a micro-batch of a stream.")
     ] = 20_000,
 ) -> int:
-    r"""Match and rewrite messages with Spark, and set malformed ones apart.
+    r"""Match and rewrite messages with Spark.
 
     A batch job replaces the output of an earlier one. A stream adds to it: each file of the watched folder is processed
     exactly once, even if processes are killed, and changes of the subscriptions take effect. Files must be complete

@@ -4,7 +4,7 @@ use crate::analysis;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
 use crate::query::position::is_positional;
 
-/// The expression as one location path whose existence is the expression's truth, where that is exact:
+/// Returns the expression as one location path whose existence is the expression's truth, where that is exact:
 /// `P`, `boolean(P)`, `count(P) > 0`, `P = 'v'` (as `P[. = 'v']`) and the like.
 pub(super) fn as_path(expr: &Expr) -> Option<Path> {
     match expr {
@@ -77,8 +77,8 @@ fn collect_paths(expr: &Expr, paths: &mut Vec<Path>) -> Option<()> {
     }
 }
 
-/// Does the expression ask for element structure only: forward paths over names, `and`, `or`, `not()`, no positions and
-/// no values? Then its truth at an element depends only on the shape of the subtree, duplicates aside.
+/// Returns whether the expression asks for element structure only: forward paths over names, `and`, `or`, `not()`, no
+/// positions and no values. Then its truth at an element depends only on the shape of the subtree, duplicates aside.
 pub(super) fn is_structural(expr: &Expr) -> bool {
     match expr {
         Expr::Or(operands) | Expr::And(operands) => operands.iter().all(is_structural),
@@ -105,4 +105,9 @@ pub(super) fn is_structural(expr: &Expr) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns whether this is the step `descendant-or-self::node()` of the abbreviation `//`.
+pub(super) fn is_double_slash(step: &Step) -> bool {
+    step.axis == Axis::DescendantOrSelf && step.test == NodeTest::Node && step.predicates.is_empty()
 }

@@ -35,7 +35,7 @@ impl StampedTable {
         self.len
     }
 
-    /// The slot of a key, or the free one where it would stand.
+    /// Returns the slot of a key, or the free one where it would stand.
     #[inline]
     fn slot(&self, key: u64) -> usize {
         let last = self.slots.len() - 1;
