@@ -86,9 +86,11 @@ def describe(
         call: The method of :class:`BrokerApi` whose request it sends.
         container: The type that the method returns the items of all pages in, if the call has pages.
     """
-    answer = get_args(get_type_hints(call)["return"])[0]
+    hints = get_type_hints(call)
+    answer = get_args(hints["return"])[0]
     result = answer if container is None else container[get_args(answer)[0]]
     method.__name__, method.__doc__ = call.__name__, call.__doc__
+    method.__annotations__ = {**hints, "return": result}
     method.__signature__ = inspect.signature(call).replace(return_annotation=result)  # type: ignore[attr-defined]
     return method
 
@@ -218,7 +220,7 @@ class BrokerApi:
         return self._get("/subscriptions", _subscription_page, limit=_PAGE_SIZE, subscriber=subscriber)
 
     def pause(self, key: str) -> ApiRequest[Subscription]:
-        """Pauses a subscription: it ignores new messages, and its pending deliveries wait."""
+        """Puts a subscription on hold: it ignores new messages, and its pending deliveries wait."""
         return self._post(f"{_subscription_path(key)}/pause", Subscription.of)
 
     def resume(self, key: str) -> ApiRequest[Subscription]:
