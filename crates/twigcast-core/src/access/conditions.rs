@@ -11,7 +11,7 @@ use super::expr_hash::{hash_expr, hash_step};
 use super::prefixes::PrefixIndex;
 use super::substrings::SubstringIndex;
 use crate::ids::StructuralConditionId;
-use crate::plan::{Condition, Frequencies, NumberRange, Operand, Relation, ValueTest};
+use crate::plan::{Condition, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
 use crate::twig::conditions::StructuralConditions;
 
@@ -357,6 +357,15 @@ impl SharedConditions {
         }
     }
 
+    /// Returns in what part of all messages an operand is expected to equal a text: as often as queries ask for it.
+    pub fn frequency(&self, operand: &Operand, text: &str) -> f32 {
+        let operand = self.operand_id(hash_operand(operand), operand);
+        let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
+        let test = operand.and_then(|id| self.equality(id, text));
+        let uses = test.map_or(0, |id| self.uses(id));
+        (uses as f32 + PRIOR_OF_NEW) / (total as f32 + PRIOR_USES)
+    }
+
     /// Returns how many conditions there are.
     pub fn len(&self) -> usize {
         self.condition_ids.len()
@@ -386,16 +395,6 @@ impl SharedConditions {
             + self.conditions.capacity() * size_of::<Option<ConditionEntry>>()
             + self.operands.capacity() * size_of::<Option<SharedOperand>>()
             + (self.condition_ids.capacity() + self.operand_ids.capacity()) * 5
-    }
-}
-
-impl Frequencies for SharedConditions {
-    fn equality(&self, operand: &Operand, text: &str) -> f32 {
-        let operand = self.operand_id(hash_operand(operand), operand);
-        let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
-        let test = operand.and_then(|id| self.equality(id, text));
-        let uses = test.map_or(0, |id| self.uses(id));
-        (uses as f32 + PRIOR_OF_NEW) / (total as f32 + PRIOR_USES)
     }
 }
 

@@ -28,7 +28,7 @@ impl Engine {
             }
         };
         let expr = normal::normalise(expr);
-        let mut routes = plan::plan_among(&expr, &self.population.shared);
+        let mut routes = plan::plan_among(&expr, &self.population);
         let necessary = matches!(program, Some((_, false)));
         if necessary {
             routes.iter_mut().for_each(Route::verify_whole);

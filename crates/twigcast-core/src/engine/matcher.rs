@@ -99,7 +99,7 @@ impl Matcher {
 
     /// Returns how often ancestors of elements were tested for the last message.
     pub fn ancestor_checks(&self) -> u64 {
-        self.decisions.ancestor_checks()
+        self.decisions.ancestor_checks() + self.memo.ancestor_checks
     }
 
     /// Returns how often all product states were brought up to date at once.
@@ -137,7 +137,7 @@ impl Matcher {
         self.satisfied.clear();
         self.narrowed.clear();
         self.decided.clear();
-        self.memo = ConditionMemo::default();
+        self.memo.forget();
     }
 
     /// Scans a message into the document.

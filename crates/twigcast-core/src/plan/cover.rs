@@ -50,6 +50,11 @@ impl<'f> Covers<'f> {
         Self { residuals: Residuals { frequencies }, at_document: Vec::new(), routes: Vec::new() }
     }
 
+    /// Returns what is known of values.
+    pub(super) fn frequencies(&self) -> &'f dyn Frequencies {
+        self.residuals.frequencies
+    }
+
     /// Returns the routes of all accesses.
     pub(super) fn into_routes(self) -> Vec<Route> {
         self.routes

@@ -29,6 +29,7 @@ mod value_condition;
 
 use self::cover::Covers;
 use crate::query::ast::{Expr, Function};
+use crate::vocabulary::Name;
 
 pub use crate::query::ast::LinearStep;
 pub use description::cover;
@@ -43,6 +44,10 @@ struct UnknownFrequencies;
 impl Frequencies for UnknownFrequencies {
     fn equality(&self, _operand: &Operand, _text: &str) -> f32 {
         0.05
+    }
+
+    fn bounds(&self, _name: Name) -> usize {
+        0
     }
 }
 
@@ -67,7 +72,7 @@ fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
             operands.iter().for_each(|operand| plan_boolean(operand, covers, routes));
         }
         Expr::Call { function: Function::Boolean, arguments } => plan_boolean(&arguments[0], covers, routes),
-        _ => match trigger::exact_route(expr) {
+        _ => match trigger::exact_route(expr, covers.frequencies()) {
             Some(route) => routes.push(route),
             None => covers.add(expr),
         },

@@ -6,6 +6,7 @@ use super::operand::{Operand, ValueTest};
 use super::residual_condition::Condition;
 use super::value_condition::{Distance, ValueCondition};
 use crate::query::ast::{Expr, LinearStep};
+use crate::vocabulary::Name;
 
 /// A linear path for the automaton and what to do where it accepts.
 #[derive(Clone, Debug)]
@@ -90,4 +91,7 @@ pub struct Verify {
 pub trait Frequencies {
     /// Returns in what part of all messages an operand is expected to equal a text.
     fn equality(&self, operand: &Operand, text: &str) -> f32;
+
+    /// Returns how many different bounds the values of an attribute are looked up among.
+    fn bounds(&self, name: Name) -> usize;
 }

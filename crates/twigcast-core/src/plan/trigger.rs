@@ -2,12 +2,14 @@
 
 use super::condition::{as_path, is_double_slash, is_structural};
 use super::path::{StepCheck, Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
-use super::route::{Action, Route, Verify};
-use super::value_condition::{self, Distance, ValueCondition};
+use super::route::{Action, Frequencies, Route, Verify};
+use super::value_condition::{self, ConditionValue, Distance, ValueCondition};
 use crate::query::ast::{Axis, Expr, LinearStep, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger, besides the path itself.
 const SPINES_MAX: usize = 31;
+/// Bounds of one attribute that are looked up one by one where its value satisfies them.
+const BOUNDS_FEW: usize = 256;
 
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
 struct TriggerChoice {
@@ -22,9 +24,18 @@ impl TriggerChoice {
         (self.key.value.selectivity(), self.key.distance == Distance::Up(0), self.path.len())
     }
 
-    /// Returns whether the key is found by a hash, and not among all bounds that a value satisfies.
-    fn is_looked_up(&self) -> bool {
-        !self.key.value.is_comparison()
+    /// Returns whether look-ups by hash serve it well: if no value is compared by order, or a single one, of which there
+    /// are few bounds, beside structure. Elsewhere an index of ranges does better.
+    fn is_served_by_hash(&self, frequencies: &dyn Frequencies) -> bool {
+        let Verify { also, shapes, .. } = &self.verify;
+        let mut compared = [&self.key].into_iter().chain(also).filter(|key| key.value.is_comparison());
+        match (compared.next(), compared.next()) {
+            (None, _) => true,
+            (Some(ValueCondition { value: ConditionValue::AttributeCompared(name, ..), .. }), None) => {
+                also.is_empty() && !shapes.is_empty() && frequencies.bounds(*name) <= BOUNDS_FEW
+            }
+            _ => false,
+        }
     }
 
     fn into_route(self) -> Route {
@@ -33,16 +44,16 @@ impl TriggerChoice {
 }
 
 /// Returns the route of an expression that structure and look-ups of values decide, without anything to verify.
-pub(super) fn exact_route(expr: &Expr) -> Option<Route> {
+pub(super) fn exact_route(expr: &Expr, frequencies: &dyn Frequencies) -> Option<Route> {
     // Of values other than those of attributes one can be looked up, and nothing else be asked for.
     if value_condition::content_lookups(expr)? > 1 {
         return None;
     }
-    trunk_route(&trunk_of(&as_path(expr)?.steps)?)
+    trunk_route(&trunk_of(&as_path(expr)?.steps)?, frequencies)
 }
 
 /// Returns the route of a path of which only structure or look-ups by the values of attributes decide; `None` for any other.
-fn trunk_route(trunk: &Trunk) -> Option<Route> {
+fn trunk_route(trunk: &Trunk, frequencies: &dyn Frequencies) -> Option<Route> {
     let Some(first) = trunk.iter().position(|check| !check.is_trivial()) else {
         return Some(Route { path: linear(trunk), action: Action::Accept });
     };
@@ -54,11 +65,11 @@ fn trunk_route(trunk: &Trunk) -> Option<Route> {
         let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
         return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
     }
-    best(trunk).map(TriggerChoice::into_route)
+    best(trunk, frequencies).map(TriggerChoice::into_route)
 }
 
 /// Returns the best trigger of a trunk, looked for on the trunk itself and on every nested path that hangs on it.
-fn best(trunk: &Trunk) -> Option<TriggerChoice> {
+fn best(trunk: &Trunk, frequencies: &dyn Frequencies) -> Option<TriggerChoice> {
     // A spine and where its last nested part begins: only that part is searched for further nested paths, since those
     // further up were tried when the spine was made.
     let mut spines = Vec::new();
@@ -72,7 +83,7 @@ fn best(trunk: &Trunk) -> Option<TriggerChoice> {
     }
     let all = std::iter::once(trunk).chain(spines.iter().map(|(spine, _)| spine));
     let triggers = all.filter_map(|spine| exact_trigger(spine, spine.iter().rposition(asks_values)?));
-    triggers.filter(TriggerChoice::is_looked_up).max_by_key(TriggerChoice::score)
+    triggers.filter(|trigger| trigger.is_served_by_hash(frequencies)).max_by_key(TriggerChoice::score)
 }
 
 /// Returns all spines that leave this one, at step `from` or later, into a nested path.

@@ -158,6 +158,11 @@ impl Atoms {
         }
     }
 
+    /// Returns how many comparisons by order or inequality there are of attributes of a name.
+    pub fn bounds(&self, name: Name) -> usize {
+        self.attributes.bounds(name)
+    }
+
     /// Returns how many times an atom that is an attribute's value is asked for; `None` for atoms of other kinds.
     pub fn uses_of_value(&self, id: AtomId) -> Option<u32> {
         let atom = self.entry(id)?;

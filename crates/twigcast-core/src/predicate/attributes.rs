@@ -118,6 +118,11 @@ impl AttributeAtoms {
         }
     }
 
+    /// Returns how many such comparisons there are of attributes of a name.
+    pub(super) fn bounds(&self, name: Name) -> usize {
+        self.tests(name).and_then(|asked| asked.comparisons.as_ref()).map_or(0, |comparisons| comparisons.len())
+    }
+
     /// Appends the atoms of such comparisons that an attribute satisfies.
     pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         if let Some(comparisons) = self.tests(attribute.name).and_then(|asked| asked.comparisons.as_ref()) {

@@ -76,6 +76,8 @@ pub(in crate::engine) struct ConditionMemo {
     pub(super) visits: StampedTable,
     /// By condition and node, whether it holds.
     pub(super) decisions: StampedTable,
+    /// The number of ancestors looked at so far, in this message and all before.
+    pub(in crate::engine) ancestor_checks: u64,
     /// Tests that hold at the element at hand.
     pub(super) tests: Vec<ConditionId>,
     /// Operands that may have values there.
@@ -92,7 +94,12 @@ impl ConditionMemo {
         self.decisions.clear();
     }
 
-    /// Returns bytes of the tables.
+    /// Lets the memory of all tables go.
+    pub(in crate::engine) fn forget(&mut self) {
+        *self = Self { ancestor_checks: self.ancestor_checks, ..Self::default() };
+    }
+
+    /// Returns the bytes of the tables.
     pub(in crate::engine) fn bytes(&self) -> usize {
         self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
     }

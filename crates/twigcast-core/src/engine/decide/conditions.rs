@@ -23,10 +23,12 @@ impl<'a> MessageRun<'a, '_> {
             SharedCondition::Test(operand, relation) => self.test_holds(id, *operand, relation, node),
             SharedCondition::Named(test) => Ok(test.accepts(self.message.document.nodes[node as usize].name)),
             SharedCondition::IsRoot => Ok(self.message.document.nodes[node as usize].parent == 0),
+            SharedCondition::Structure(structure) if node != 0 => self.has_structure(node, *structure),
             SharedCondition::Not(operand) => Ok(!self.condition(*operand, node)?),
             SharedCondition::AtDocument(operand) => self.condition(*operand, 0),
             SharedCondition::Above(levels, operand) => {
                 let mut element = node;
+                self.memo.ancestor_checks += u64::from(*levels);
                 for _ in 0..*levels {
                     element = self.message.document.nodes[element as usize].parent;
                     if element == NO_NODE || element == 0 {
@@ -134,6 +136,7 @@ impl<'a> MessageRun<'a, '_> {
                 break decision == TRUE;
             }
             asked.push(element);
+            self.memo.ancestor_checks += 1;
             element = self.message.document.nodes[element as usize].parent;
             if element == 0 || element == NO_NODE {
                 break false;

@@ -5,13 +5,24 @@ use super::registrations::{AccessHome, RegisteredAccess, Segment};
 use crate::access::entry::{AccessEntry, ConditionId, NO_CONDITION, WHOLE};
 use crate::automaton::nfa::AcceptItem;
 use crate::ids::StateId;
-use crate::plan::Access;
+use crate::plan::{Access, Frequencies, Operand};
 use crate::predicate::packed::QUERIES_MAX;
 use crate::query::ast::LinearStep;
+use crate::vocabulary::Name;
 
 /// Entries at one state of the automaton from which on they get a table of their own. Below it, one look-up serves all
 /// states that an element is in.
 const TABLE_ENTRIES_MIN: usize = 1024;
+
+impl Frequencies for QueryIndex {
+    fn equality(&self, operand: &Operand, text: &str) -> f32 {
+        self.shared.frequency(operand, text)
+    }
+
+    fn bounds(&self, name: Name) -> usize {
+        self.atoms.bounds(name)
+    }
+}
 
 impl QueryIndex {
     /// Registers accesses of a query on a path. Returns their id.
