@@ -9,7 +9,14 @@ project = "Twigcast"
 author = "The Twigcast authors"
 project_copyright = author
 
-extensions = ["broker_settings", "command_help", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "broker_settings",
+    "command_help",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "xpath_functions",
+]
 exclude_patterns = ["_extensions"]
 html_theme = "furo"
 html_title = "Twigcast"

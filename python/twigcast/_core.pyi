@@ -420,6 +420,40 @@ def condition_tree(query: str, namespaces: Mapping[str, str], dialect: str) -> s
     without.
     """
 
+def truth_without_nodes(expression: str, namespaces: Mapping[str, str]) -> bool | None:
+    """Returns the truth of an XPath expression on messages where none of its paths selects a node.
+
+    Where it is false, one of the paths must select a node for the expression to be true. ``None``: it is not known.
+    """
+
+@final
+class XPathFunction:
+    """The facts of one core function of XPath 1.0: a row of the core's table."""
+
+    name: str
+    usage: str
+    """How to call it, such as ``contains(string, part)``."""
+    result_type: str
+    """``"node-set"``, ``"boolean"``, ``"number"`` or ``"string"``."""
+    arguments_min: int
+    arguments_max: int | None
+    """``None``: any number."""
+    takes_node_set: bool
+    """The first argument must be a node-set."""
+    has_implicit_context: bool
+    """It works on the context node if it has no argument."""
+    without_nodes: bool | float | str | None
+    """The value on an empty node-set, whatever the other arguments are; ``None`` if it depends on these."""
+    uses_first_node: bool
+    """Of a node-set it uses no more than the first node."""
+    is_positional: bool
+    """It depends on the context position or size."""
+    looks_elsewhere: bool
+    """It reads parts of the message other than its arguments and the context node."""
+
+def functions() -> list[XPathFunction]:
+    """Returns the rows of all core functions, in the order of the Recommendation."""
+
 def check(query: str, namespaces: Mapping[str, str], dialect: str) -> QueryCheck:
     """Parses and plans a query alone."""
 

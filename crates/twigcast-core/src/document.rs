@@ -16,7 +16,7 @@ pub type AttributeId = u32;
 /// "No node": parent of the document node, end of a list.
 pub const NO_NODE: NodeId = u32::MAX;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NodeKind {
@@ -42,7 +42,7 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// The bytes of `source` that the span covers.
+    /// Returns the bytes of `source` that the span covers.
     #[inline]
     pub fn of(self, source: &[u8]) -> &[u8] {
         &source[self.start as usize..self.end as usize]
@@ -52,7 +52,7 @@ impl ByteRange {
 /// One node.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    /// What it is.
+    /// The kind.
     pub kind: NodeKind,
     /// Text: it holds references, CDATA markup or carriage returns, so its value is not the slice as it stands.
     pub encoded: bool,
@@ -122,27 +122,27 @@ pub struct Message<'a> {
 }
 
 impl Document {
-    /// Forget the message, keep the memory.
+    /// Removes the message but keeps the memory.
     pub fn clear(&mut self) {
         self.nodes.clear();
         self.attributes.clear();
         self.declarations.clear();
     }
 
-    /// The first child, [`NO_NODE`] if there is none.
+    /// Returns the first child, [`NO_NODE`] if there is none.
     #[inline]
     pub fn first_child(&self, node: NodeId) -> NodeId {
         if self.nodes[node as usize].end > node + 1 { node + 1 } else { NO_NODE }
     }
 
-    /// The next sibling, [`NO_NODE`] if there is none.
+    /// Returns the next sibling, [`NO_NODE`] if there is none.
     #[inline]
     pub fn next_sibling(&self, node: NodeId) -> NodeId {
         let this = &self.nodes[node as usize];
         if this.parent != NO_NODE && this.end < self.nodes[this.parent as usize].end { this.end } else { NO_NODE }
     }
 
-    /// The children of a node, in document order.
+    /// Returns the children of a node, in document order.
     pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let mut next = self.first_child(node);
         std::iter::from_fn(move || {
@@ -155,7 +155,7 @@ impl Document {
         })
     }
 
-    /// The attributes of an element, in document order.
+    /// Returns the attributes of an element, in document order.
     #[inline]
     pub fn attributes_of(&self, element: NodeId) -> &[Attribute] {
         let node = &self.nodes[element as usize];
@@ -164,20 +164,20 @@ impl Document {
 }
 
 impl<'a> Message<'a> {
-    /// The value of a text node.
+    /// Returns the value of a text node.
     pub fn text(&self, node: NodeId) -> Cow<'a, str> {
         let node = &self.document.nodes[node as usize];
         let raw = utf8(node.span.of(self.source));
         if node.encoded { Cow::Owned(crate::scan::decode::text(raw)) } else { Cow::Borrowed(raw) }
     }
 
-    /// The normalised value of an attribute.
+    /// Returns the normalised value of an attribute.
     pub fn attribute_value(&self, attribute: &Attribute) -> Cow<'a, str> {
         let raw = utf8(attribute.value.of(self.source));
         if attribute.encoded { Cow::Owned(crate::scan::decode::attribute(raw)) } else { Cow::Borrowed(raw) }
     }
 
-    /// The string-value of an element or the document node: its text descendants, one after the other.
+    /// Returns the string-value of an element or the document node: its text descendants, one after the other.
     pub fn string_value(&self, node: NodeId) -> Cow<'a, str> {
         let mut value = Cow::Borrowed("");
         for descendant in node..self.document.nodes[node as usize].end {
@@ -189,7 +189,7 @@ impl<'a> Message<'a> {
         value
     }
 
-    /// The name of an element as written, prefix included.
+    /// Returns the name of an element as written, prefix included.
     pub fn qname(&self, element: NodeId) -> &'a str {
         let start = self.document.nodes[element as usize].span.start as usize + 1;
         let rest = &self.source[start..];

@@ -5,26 +5,26 @@ use std::fmt;
 /// A query was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryError {
-    /// Why, for the caller that wants to decide.
+    /// The reason as a code, for callers that decide by it.
     pub kind: QueryErrorKind,
-    /// What is wrong, in one sentence, naming the construct and (where there is one) what to write instead.
+    /// One sentence that names the construct and, where there is one, what to write instead.
     pub message: String,
-    /// Where in the query's text, in characters from 1.
+    /// The position in the query's text, in characters from 1.
     pub column: u32,
-    /// What the parser would have accepted there, most likely first; empty when that is not the point.
+    /// The alternatives that the parser accepts there, most likely first; empty where these do not help.
     pub expected: Vec<String>,
 }
 
-/// Why a query was refused.
+/// The reason why a query was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryErrorKind {
-    /// It is no query of the language.
+    /// The text is no query of the language.
     Syntax,
-    /// It is one, but uses something that this version does not evaluate.
+    /// The query uses something that this version does not evaluate.
     Unsupported,
-    /// It hangs on a prefix that has no namespace.
+    /// A prefix has no namespace.
     UndeclaredPrefix,
-    /// It is over a limit.
+    /// The query is over a limit.
     Limit {
         /// Field name in [`crate::limits::Limits`].
         limit: &'static str,
@@ -36,9 +36,9 @@ pub enum QueryErrorKind {
 /// A message was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageError {
-    /// Why, for the caller that wants to decide.
+    /// The reason as a code, for callers that decide by it.
     pub kind: MessageErrorKind,
-    /// What is wrong, in one sentence.
+    /// One sentence that says what is wrong.
     pub reason: String,
     /// Line of the place, from 1. Line ends are LF, CR LF or CR.
     pub line: u32,
@@ -46,19 +46,19 @@ pub struct MessageError {
     pub column: u32,
 }
 
-/// Why a message was rejected.
+/// The reason why a message was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageErrorKind {
-    /// It is not well-formed, or not namespace-well-formed.
+    /// The message is not well-formed, or not namespace-well-formed.
     Malformed,
-    /// It is over a limit.
+    /// The message is over a limit.
     Limit {
         /// Field name in [`crate::limits::Limits`].
         limit: &'static str,
         /// The limit's value.
         value: usize,
     },
-    /// It is not UTF-8, or declares entities or attribute defaults: convert it with expat and scan the result.
+    /// The message is not UTF-8, or declares entities or attribute defaults: convert it with expat and scan the result.
     NeedsConversion,
 }
 

@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
-mod analysis;
+pub mod analysis;
 pub mod automaton;
 pub mod document;
 pub mod engine;
@@ -39,7 +39,11 @@ pub mod vocabulary;
 
 /// Makes the SIMD kernels use AVX2 and bit manipulation (BMI) instructions from now on, in the whole process.
 ///
-/// The core has no unsafe code, so it cannot call this by itself. The caller checks [`simd::has_avx2`] first.
+/// The core has no unsafe code, so it cannot call this by itself.
+///
+/// # Safety
+///
+/// The processor has these features: the caller checks [`simd::has_avx2`] first.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub fn use_avx2() {

@@ -56,7 +56,7 @@ impl Default for Vocabulary {
 }
 
 impl Vocabulary {
-    /// A vocabulary that knows the reserved entries only.
+    /// Creates a vocabulary of the reserved entries only.
     pub fn new() -> Self {
         let mut namespace_ids = FxHashMap::default();
         namespace_ids.insert("".into(), NamespaceId::NONE);
@@ -69,7 +69,7 @@ impl Vocabulary {
         }
     }
 
-    /// The id of a namespace URI (empty: no namespace), added when it is new.
+    /// Returns the id of a namespace URI (empty: no namespace), added when it is new.
     pub fn intern_namespace(&mut self, uri: &str) -> NamespaceId {
         if let Some(&id) = self.namespace_ids.get(uri) {
             return id;
@@ -80,44 +80,44 @@ impl Vocabulary {
         id
     }
 
-    /// The id of a local name, added when it is new.
+    /// Returns the id of a local name, added when it is new.
     pub fn intern_local(&mut self, local: &str) -> LocalId {
         self.locals.intern(local)
     }
 
-    /// The id of a namespace URI that a message mentions.
+    /// Returns the id of a namespace URI that a message mentions.
     pub fn namespace(&self, uri: &str) -> NamespaceId {
         self.namespace_ids.get(uri).copied().unwrap_or(NamespaceId::UNKNOWN)
     }
 
-    /// The id of a local name that a message mentions.
+    /// Returns the id of a local name that a message mentions.
     #[inline]
     pub fn local(&self, local: &[u8]) -> LocalId {
         self.locals.find(PackedName::of(local), local)
     }
 
-    /// [`Self::local`] of a name with a known key.
+    /// Returns what [`Self::local`] does, of a name whose key is computed.
     #[inline(always)]
     pub(crate) fn local_of(&self, key: PackedName, local: &[u8]) -> LocalId {
         self.locals.find(key, local)
     }
 
-    /// The URI behind an id; `?` for [`NamespaceId::UNKNOWN`].
+    /// Returns the URI behind an id; `?` for [`NamespaceId::UNKNOWN`].
     pub fn namespace_uri(&self, id: NamespaceId) -> &str {
         &self.namespaces[id.index()]
     }
 
-    /// The text behind an id; `?` for [`LocalId::UNKNOWN`].
+    /// Returns the text behind an id; `?` for [`LocalId::UNKNOWN`].
     pub fn local_name(&self, id: LocalId) -> &str {
         self.locals.name(id)
     }
 
-    /// How many names are known: local ones and those of namespaces.
+    /// Returns how many names are known: local ones and those of namespaces.
     pub(crate) fn name_count(&self) -> usize {
         self.namespaces.len() + self.locals.len()
     }
 
-    /// How many local names are known.
+    /// Returns how many local names are known.
     pub fn local_count(&self) -> usize {
         self.locals.len() - 1
     }

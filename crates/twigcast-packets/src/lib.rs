@@ -14,13 +14,15 @@
 //!
 //! Nothing is made of a length before it was compared with a bound and with what is left.
 
+mod error;
 mod primitives;
 mod span;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use error::refused;
 
+pub use error::PacketError;
 pub use span::{CarriedMessage, Span, frame_header};
 
 /// Version of the form of packets.
@@ -40,35 +42,18 @@ pub const REDUCED_BYTES_MAX: usize = 1 << 20;
 /// Most brokers on a message's way.
 pub const BROKERS_MAX: usize = 1 << 14;
 
-/// Bytes that are no packet, or no span: why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PacketError(String);
-
-impl fmt::Display for PacketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PacketError {}
-
-#[cold]
-fn refused<T>(reason: impl Into<String>) -> Result<T, PacketError> {
-    Err(PacketError(reason.into()))
-}
-
-/// Where a frame lies in its packet.
+/// The position of a frame in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of the frame.
     pub kind: u64,
-    /// Where its fields begin.
+    /// The offset of its fields.
     pub start: usize,
-    /// Where they end.
+    /// The offset behind its fields.
     pub end: usize,
 }
 
-/// The frames of a packet, whose sum fits.
+/// Returns the frames of a packet, after checking its sum.
 ///
 /// # Errors
 /// It is damaged, cut off, of another form, or beyond a bound.
@@ -105,7 +90,7 @@ pub fn frames(packet: &[u8]) -> Result<Vec<Frame>, PacketError> {
     Ok(frames_read)
 }
 
-/// The header of a packet of these frames.
+/// Returns the header of a packet of these frames.
 pub fn header<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> [u8; HEADER_BYTES] {
     let mut hasher = crc32fast::Hasher::new();
     frames.into_iter().for_each(|frame| hasher.update(frame));

@@ -1,6 +1,6 @@
 //! Numbers, texts and bytes as parts of a frame.
 
-use super::{PacketError, refused};
+use crate::error::{PacketError, refused};
 
 /// Bytes of the longest number: 64 bits, seven in each.
 pub const NUMBER_BYTES_MAX: usize = 10;
@@ -25,7 +25,7 @@ pub fn put_text(value: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(value.as_bytes());
 }
 
-/// The number at `at`, which is moved behind it.
+/// Reads the number at `at` and moves `at` behind it.
 #[inline(always)]
 pub fn number(bytes: &[u8], at: &mut usize) -> Result<u64, PacketError> {
     match bytes.get(*at) {
@@ -61,7 +61,7 @@ fn long_number(bytes: &[u8], at: &mut usize) -> Result<u64, PacketError> {
 pub struct FrameReader<'a> {
     /// Up to the end of the frame.
     pub bytes: &'a [u8],
-    /// Where the next part begins.
+    /// The offset of the next part.
     pub at: usize,
 }
 
@@ -91,7 +91,7 @@ impl<'a> FrameReader<'a> {
         Ok(f64::from_be_bytes(*bytes))
     }
 
-    /// At most so many bytes.
+    /// Reads bytes, at most so many.
     pub fn bytes(&mut self, most: usize) -> Result<&'a [u8], PacketError> {
         let size = self.number()?;
         if size > most as u64 {
@@ -111,7 +111,7 @@ impl<'a> FrameReader<'a> {
         std::str::from_utf8(bytes).or_else(|error| refused(format!("a text is not UTF-8: {error}")))
     }
 
-    /// Numbers, at most so many.
+    /// Reads numbers, at most so many.
     pub fn numbers(&mut self, most: usize) -> Result<Vec<u64>, PacketError> {
         let (count, left) = (self.number()?, self.bytes.len() - self.at);
         if count > most as u64 {

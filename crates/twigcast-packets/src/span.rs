@@ -8,9 +8,9 @@ use super::{BODY_BYTES_MAX, BROKERS_MAX, NAME_BYTES_MAX, PacketError, REDUCED_BY
 pub struct Span<'a> {
     /// The broker that numbers.
     pub root: u64,
-    /// Where the span begins.
+    /// The number before the first of the span.
     pub after: i64,
-    /// Where it ends.
+    /// The last number of the span.
     pub upto: i64,
     /// The message of the number `upto`.
     pub message: Option<CarriedMessage<'a>>,
@@ -23,7 +23,7 @@ pub struct CarriedMessage<'a> {
     pub root: u64,
     /// Its number there.
     pub number: i64,
-    /// Whose it is.
+    /// The scope that it belongs to.
     pub scope: &'a str,
     /// Name of its source.
     pub source: &'a str,
@@ -35,11 +35,11 @@ pub struct CarriedMessage<'a> {
     pub form: &'a str,
     /// The brokers that it has passed.
     pub path: Vec<u64>,
-    /// When it was accepted.
+    /// The time when it was accepted.
     pub published: f64,
     /// The bytes.
     pub body: &'a [u8],
-    /// What the body is a part of the message by; empty: the whole.
+    /// The projection of which the body is the result; empty if it is the whole message.
     pub reduced: &'a str,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Span<'a> {
         Ok((Self { root, after, upto, message }, parts.at))
     }
 
-    /// All of it but its body, and where in this the body belongs.
+    /// Writes all of it but its body, and returns the offset at which the body belongs.
     pub fn write_around_body(&self, out: &mut Vec<u8>) -> usize {
         put_number(self.root, out);
         put_signed(self.after, out);
@@ -67,7 +67,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Its body; empty without a message.
+    /// Returns its body; empty without a message.
     pub fn body(&self) -> &'a [u8] {
         self.message.as_ref().map_or(&[], |message| message.body)
     }
@@ -106,7 +106,7 @@ impl<'a> CarriedMessage<'a> {
     }
 }
 
-/// A frame's kind and length, for fields of so many bytes.
+/// Returns the kind and length of a frame whose fields take so many bytes.
 pub fn frame_header(kind: u64, length: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 * NUMBER_BYTES_MAX);
     put_number(kind, &mut out);

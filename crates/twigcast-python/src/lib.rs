@@ -11,6 +11,7 @@ mod engine_handle;
 mod errors;
 mod events;
 mod external;
+mod functions;
 mod keys;
 mod limits;
 mod ordered_output;
@@ -43,11 +44,13 @@ mod _core {
     #[pymodule_export]
     use super::external::ExternalMatch;
     #[pymodule_export]
+    use super::functions::{XPathFunction, functions};
+    #[pymodule_export]
     use super::keys::KeyTable;
     #[pymodule_export]
     use super::packets::{PacketFrame, SpanCodec, packet_frames, packet_of};
     #[pymodule_export]
-    use super::queries::{QueryCheck, check, condition_tree, parse_tree};
+    use super::queries::{QueryCheck, check, condition_tree, parse_tree, truth_without_nodes};
     #[pymodule_export]
     use super::registration::AddOutcome;
     #[pymodule_export]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use twigcast_core::analysis;
 use twigcast_core::engine::{self, QueryContext, QueryWarning};
+use twigcast_core::error::QueryErrorKind;
 use twigcast_core::limits::Limits;
 use twigcast_core::query::matching::matching_condition;
 use twigcast_core::query::{self, Dialect, ParseOptions, Query, json, normal};
@@ -61,6 +63,24 @@ pub fn condition_tree(
         Query::Flwr(flwr) => matching_condition(&flwr).expr,
     };
     Ok(json::query(&Query::XPath(normal::normalise(condition)), &vocabulary))
+}
+
+/// Returns the truth of an XPath expression where none of its paths selects a node. See the stub file.
+#[pyfunction]
+pub fn truth_without_nodes(
+    py: Python<'_>,
+    expression: &str,
+    namespaces: BTreeMap<String, String>,
+) -> PyResult<Option<bool>> {
+    let limits = Limits { query_bytes_max: usize::MAX, query_steps_max: usize::MAX, ..Limits::default() };
+    let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+    match query::parse(expression, &options, &mut Vocabulary::new()) {
+        Ok(Query::XPath(expr)) => Ok(analysis::truth_without_nodes(&expr)),
+        Ok(Query::Flwr(_)) => Err(PyValueError::new_err("the expression must be XPath, not For-Where-Return")),
+        // What is nested too deep to be parsed is not known.
+        Err(error) if matches!(error.kind, QueryErrorKind::Limit { .. }) => Ok(None),
+        Err(error) => Err(errors::query(py, expression, &error)),
+    }
 }
 
 fn parsed(

@@ -207,7 +207,7 @@ class Broker:
         if not submissions:
             return []
         if not self._running:
-            raise Stopping("the broker is not running; what was sent was not stored")
+            raise Stopping("the broker is not running; nothing was stored")
         operation = Publish(submissions)
         self._admit(operation)
         return cast("list[Accepted | RejectedRecord]", await self._do(operation))
@@ -493,7 +493,7 @@ class Broker:
         try:
             queue = await self._in_thread(lambda: self.store.queue(subscription.tenant_id, subscription.subscriber))
         except StoreUnavailable as error:
-            logger.warning("readers of queue %d are left waiting: %s", subscription.queue_id, error)
+            logger.warning("readers of queue %d go on waiting: %s", subscription.queue_id, error)
             return
         if queue is None or queue.id != subscription.queue_id:
             self._queues.close(subscription.queue_id)

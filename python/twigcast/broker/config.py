@@ -53,7 +53,7 @@ class TenantLimits(BaseModel):
         description="Deliveries that wait for one subscriber; beyond it its subscriptions are suspended.",
     )
     publish_rate_max: int = Field(
-        default=0, ge=0, description="Messages that one tenant may publish in a second; 0: as many as it can."
+        default=0, ge=0, description="Messages that one tenant may publish in a second; 0 for no limit."
     )
 
 
@@ -66,13 +66,15 @@ class Settings(BaseSettings, TenantLimits):
 
     store: str = Field(
         default="twigcast-data",
-        description="Where everything is kept: a folder for SQLite, or `postgresql://user@host/database`.",
+        description="The store: a folder for SQLite, or `postgresql://user@host/database`.",
     )
     host: str = Field(
         default="127.0.0.1",
-        description="Address that is listened on. Other machines reach the broker only where you change it.",
+        description="Address on which the broker listens. Other machines reach it only if you change this.",
     )
-    port: int = Field(default=8080, ge=0, le=65_535, description="Port that is listened on; 0: any that is free.")
+    port: int = Field(
+        default=8080, ge=0, le=65_535, description="Port on which the broker listens; 0 for any free one."
+    )
     public_url: str | None = Field(
         default=None,
         description="The address under which clients reach the broker, such as `https://news.example.org`, "
@@ -85,10 +87,10 @@ class Settings(BaseSettings, TenantLimits):
         "the broker, the name of this one.",
     )
     trusted_proxies: str = Field(
-        default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are believed."
+        default="127.0.0.1", description="Addresses of proxies whose `X-Forwarded-...` headers are trusted."
     )
     stop_seconds: float = Field(
-        default=10.0, ge=0, le=3_600, description="How long a stop waits for requests that are being answered."
+        default=10.0, ge=0, le=3_600, description="Time that a stop waits for running requests."
     )
 
     body_bytes_max: int = Field(
@@ -110,25 +112,27 @@ class Settings(BaseSettings, TenantLimits):
     query_visits_max: int = Field(
         default=Limits().query_visits_max,
         ge=1_000,
-        description="Nodes that one query may look at in one message where it is evaluated by itself.",
+        description="Nodes that one query may visit in one message if it is evaluated by itself.",
     )
     result_bytes_max: int = Field(
-        default=32 * _MIB, ge=_KIB, description="Bytes that one query may make out of one message."
+        default=32 * _MIB, ge=_KIB, description="Bytes of the results of one query on one message."
     )
     cache_bytes_max: int = Field(
         default=Limits().cache_bytes_max, ge=_MIB, description="Bytes that the engine may use for automata."
     )
 
     retention_seconds: float = Field(
-        default=7 * _DAY, ge=0, description="How long messages are kept, delivered or not; 0: without end."
+        default=7 * _DAY, ge=0, description="Time that messages are kept, delivered or not; 0 for no limit."
     )
     retention_bytes: int = Field(
-        default=10 * _GIB, ge=0, description="Bytes of messages that are kept; the oldest go first. 0: no bound."
+        default=10 * _GIB,
+        ge=0,
+        description="Bytes of messages that are kept; the oldest are removed first. 0 for no limit.",
     )
 
     allow_private_urls: bool = Field(
         default=False,
-        description="Whether webhooks and polled feeds may lie at private, link-local and loopback addresses.",
+        description="Whether webhooks and polled feeds may have private, link-local and loopback addresses.",
     )
     allowed_url_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
@@ -142,7 +146,7 @@ class Settings(BaseSettings, TenantLimits):
         default=_DAY, gt=0, description="Seconds after the first attempt when it becomes one, whatever their number."
     )
     push_retry_seconds: float = Field(
-        default=1.0, gt=0, description="Longest wait after a first failed attempt; it doubles with each further one."
+        default=1.0, gt=0, description="Longest wait after the first failed attempt; it doubles with each further one."
     )
     push_retry_seconds_max: float = Field(default=3_600.0, gt=0, description="Longest wait between two attempts.")
     push_timeout_seconds: float = Field(
@@ -151,10 +155,10 @@ class Settings(BaseSettings, TenantLimits):
     push_concurrency: int = Field(default=64, ge=1, description="Pushes at one time, to all hosts.")
     push_concurrency_per_host: int = Field(default=8, ge=1, description="Pushes at one time to one host.")
     push_breaker_failures: int = Field(
-        default=5, ge=1, description="Failures in a row after which a host is left alone for a while."
+        default=5, ge=1, description="Failures in a row after which nothing is sent to a host for a while."
     )
     websub_lease_seconds: float = Field(
-        default=10 * _DAY, ge=60, description="Lease of WebSub subscribers that ask for none."
+        default=10 * _DAY, ge=60, description="Lease of WebSub subscribers that request none."
     )
     websub_lease_seconds_max: float = Field(default=30 * _DAY, ge=60, description="Longest lease that is granted.")
     poll_concurrency: int = Field(default=8, ge=1, description="Sources that are polled at one time.")
@@ -167,7 +171,7 @@ class Settings(BaseSettings, TenantLimits):
         description="Brokers to form an overlay with, such as `grpcs://north.example.org:7400`, separated by commas.",
     )
     overlay_listen: str | None = Field(
-        default=None, description="Host and port where other brokers are listened for, such as `0.0.0.0:7400`."
+        default=None, description="Host and port on which the broker listens for other brokers, such as `0.0.0.0:7400`."
     )
     overlay_identity: str | None = Field(
         default=None,
@@ -198,7 +202,9 @@ class Settings(BaseSettings, TenantLimits):
         "shared.",
     )
     overlay_queue_bytes_max: int = Field(
-        default=64 * _MIB, ge=_MIB, description="Bytes that wait for a neighbour until the link to it is broken off."
+        default=64 * _MIB,
+        ge=_MIB,
+        description="Bytes that may wait for a neighbour; beyond that the link to it is closed.",
     )
     overlay_retention_factor: float = Field(
         default=2.0,
@@ -237,10 +243,10 @@ class Settings(BaseSettings, TenantLimits):
     console: bool = Field(default=True, description="Whether there is a console at `/`.")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="What is logged: `debug` (each request), `info`, `warning` or `error`."
+        default="info", description="Least level that is logged: `debug` (each request), `info`, `warning` or `error`."
     )
     log_format: Literal["text", "json"] = Field(
-        default="text", description="How it is logged on standard error: `text`, or `json` (one object a line)."
+        default="text", description="Form of the log on standard error: `text`, or `json` (one object a line)."
     )
     otel_endpoint: str | None = Field(
         default=None,

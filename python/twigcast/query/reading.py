@@ -54,7 +54,7 @@ from twigcast.query.xpath import (
 
 Json: TypeAlias = dict[str, Any]
 
-_XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 """The namespace of the prefix ``xml``, which needs no declaration."""
 
 _CONSTRUCTORS = ("element", "comment-constructor", "processing-instruction-constructor")
@@ -151,7 +151,7 @@ class _ExpressionReader:
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._default = namespaces.get("")
-        self._prefixes = {_XML_NAMESPACE: "xml"} | {
+        self._prefixes = {XML_NAMESPACE: "xml"} | {
             uri: prefix for prefix, uri in sorted(namespaces.items(), reverse=True) if prefix
         }
         self._readers: dict[str, Callable[[Json], Expr]] = {

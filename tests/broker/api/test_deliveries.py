@@ -137,8 +137,7 @@ def test_up_to_one_of_several_of_the_same_message(party: Party) -> None:
     party.publish("<a/>")
     result = party.pull("desk", visibility=0.1)
     party.ok("POST", "/deliveries/ack", 204, json={"subscriber": "desk", "up_to": result[4]["id"]})
-    time.sleep(0.15)
-    assert [item["id"] for item in party.pull("desk")] == [result[5]["id"]]
+    assert [item["id"] for item in party.pull("desk", wait=5)] == [result[5]["id"]]
 
 
 def test_messages_can_be_left_out(party: Party) -> None:
@@ -218,8 +217,7 @@ def test_a_stream_goes_on_after_the_last_event(party_on_each_store: Party) -> No
     until(lambda: [item["id"] for item in party.pull("desk", wait=0, visibility=0.05)][:1] == [rest[0]["id"]])
     with events(party, "desk", after=rest[0]["id"]) as stream:
         assert stream.next()["id"] == rest[1]["id"]
-    time.sleep(0.1)
-    assert party.pull("desk")[0]["id"] == rest[0]["id"], "`after` acknowledges nothing"
+    assert party.pull("desk", wait=5)[0]["id"] == rest[0]["id"], "`after` acknowledges nothing"
 
 
 def test_automatic_acknowledgement(party_on_each_store: Party) -> None:

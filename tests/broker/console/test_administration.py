@@ -47,7 +47,7 @@ def test_an_operator_makes_tenants_and_looks_at_them(
     assert operator.submit(page.form("/console/tenants/add"), name=name).status == 422
     assert "only here" not in operator.get("/console/messages").words
     page = operator.submit(page.form("/console/tenants/look", tenant=str(party.tenant_id)))
-    assert f"You look at the tenant {party.name}" in page.words
+    assert f"You are viewing the tenant {party.name}" in page.words
     assert "only here" in operator.get("/console/messages").words
     form = operator.get("/console/subscriptions/new").form("/console/subscriptions/new")
     operator.submit(form, key="made by the operator", query="//a")

@@ -177,7 +177,7 @@ def test_a_subscription_is_made_edited_paused_resumed_and_deleted(party: Party) 
     page = person.submit(page.form("/console/subscriptions/pause"))
     assert "paused" in page.words
     page = person.submit(page.form("/console/subscriptions/resume"))
-    assert "goes on" in page.words
+    assert "Resumed." in page.words
     page = person.submit(page.form("/console/subscriptions/delete"))
     assert page.response.url.path == "/console/subscriptions"
     assert store.subscription(party.tenant_id, "flood / desk") is None

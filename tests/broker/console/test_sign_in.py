@@ -59,7 +59,7 @@ def test_cookies_are_out_of_reach_of_scripts_and_other_sites(person: Person, run
 def test_a_wrong_token_opens_nothing(person: Person) -> None:
     page = person.sign_in("tc_" + "x" * 43)
     assert page.status == 401
-    assert "not known" in page.words
+    assert "unknown" in page.words
     assert person.get("/", follow=False).status == 303
 
 

@@ -216,7 +216,7 @@ def test_pages_show_it(two: Two) -> None:
     words = person.get(f"/console/messages/one?seq={stored.seq}").words
     assert "north → south<b>" in words
     assert "Number 1 of north" in words
-    assert "it goes there: it is wanted there" in words
+    assert "it goes there: a routing query there matches it" in words
     person.http.close()
 
 

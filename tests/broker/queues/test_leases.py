@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from tests.broker.hub.hubs import TENANT, drain, publish, run, running, subscribe
 from twigcast.broker.broker import Broker
@@ -25,6 +26,13 @@ def with_clock(broker: Broker) -> Clock:
     clock = Clock()
     broker._leases._clock = clock
     return clock
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits until a condition holds."""
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.001)
 
 
 def test_a_lease_that_ends_brings_the_delivery_back_marked(store: Store) -> None:
@@ -102,7 +110,7 @@ def test_a_pull_waits_for_the_first_delivery(store: Store) -> None:
         async with running(store) as broker:
             queue = (await subscribe(broker, "k", "//a")).queue_id
             waiting = [asyncio.create_task(broker.pull(queue, limit=1, wait=20, visibility=30)) for _ in range(2)]
-            await asyncio.sleep(0.05)
+            await until(lambda: (leases := broker._leases.of(queue)) is not None and leases.pulls == 2)
             began = time.monotonic()
             await publish(broker, "<a/>")
             done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -138,7 +146,7 @@ def test_a_pull_that_is_cancelled_leases_nothing(store: Store) -> None:
         async with running(store) as broker:
             queue = (await subscribe(broker, "k", "//a")).queue_id
             pull = asyncio.create_task(broker.pull(queue, limit=1, wait=20, visibility=300))
-            await asyncio.sleep(0.05)
+            await until(lambda: bool(broker._queues.readers))
             pull.cancel()
             await asyncio.gather(pull, return_exceptions=True)
             await publish(broker, "<a/>")

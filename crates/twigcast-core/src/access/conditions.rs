@@ -6,19 +6,14 @@ use std::rc::Rc;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
+use super::entry::{ConditionId, OperandId};
 use super::expr_hash::{hash_expr, hash_step};
-use super::prefixes::Prefixes;
-use super::substrings::Substrings;
+use super::prefixes::PrefixIndex;
+use super::substrings::SubstringIndex;
+use crate::ids::StructuralConditionId;
 use crate::plan::{Condition, Frequencies, NumberRange, Operand, Relation, ValueTest};
 use crate::query::ast::{Expr, NameTest, Step};
-
-/// Number of a condition. 0 is none: nothing is to be verified.
-pub type ConditionId = u32;
-/// Number of an operand.
-pub type OperandId = u32;
-
-/// The condition that always holds, in place of a number.
-pub const NO_CONDITION: ConditionId = 0;
+use crate::twig::conditions::StructuralConditions;
 
 /// Uses of an operand that are assumed before any is known: so a value is not taken for common because it came first.
 const PRIOR_USES: f32 = 20.0;
@@ -40,6 +35,8 @@ pub enum SharedCondition {
     Test(OperandId, Relation),
     /// See [`Condition::Expr`].
     Expr(Box<Expr>),
+    /// See [`Condition::Structure`].
+    Structure(StructuralConditionId),
     /// See [`Condition::Position`].
     Position(Box<Step>),
     /// See [`Condition::Above`].
@@ -56,7 +53,7 @@ pub enum SharedCondition {
     IsRoot,
 }
 
-/// How values are compared with a list of texts.
+/// A way to compare values with a list of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextMatch {
     /// A value is one of them.
@@ -74,17 +71,17 @@ struct ConditionEntry {
 /// An operand and the texts that its values are tested for.
 #[derive(Clone, Debug)]
 pub struct SharedOperand {
-    /// What it is.
+    /// The operand itself.
     pub operand: Operand,
     /// Uses of all its tests.
     uses: u32,
-    prefixes: Prefixes,
-    substrings: Substrings,
+    prefixes: PrefixIndex,
+    substrings: SubstringIndex,
 }
 
 /// All operands and conditions in use.
 #[derive(Clone, Debug, Default)]
-pub struct ConditionTable {
+pub struct SharedConditions {
     /// By number; the first is never in use.
     conditions: Vec<Option<ConditionEntry>>,
     free: Vec<ConditionId>,
@@ -92,10 +89,12 @@ pub struct ConditionTable {
     operands: Vec<Option<SharedOperand>>,
     free_operands: Vec<OperandId>,
     operand_ids: HashTable<OperandId>,
+    /// The distinct structural conditions, of triggers too.
+    pub structures: StructuralConditions,
 }
 
-impl ConditionTable {
-    /// The number of a condition, with one more use.
+impl SharedConditions {
+    /// Returns the number of a condition, with one more use.
     pub fn acquire(&mut self, condition: &Condition) -> ConditionId {
         let shared = match condition {
             Condition::All(operands) => SharedCondition::All(self.acquire_all(operands)),
@@ -103,6 +102,7 @@ impl ConditionTable {
             Condition::Not(operand) => SharedCondition::Not(self.acquire(operand)),
             Condition::Test(test) => return self.acquire_test(test),
             Condition::Expr(expr) => SharedCondition::Expr(Box::new(expr.clone())),
+            Condition::Structure(expr) => SharedCondition::Structure(self.structures.acquire(expr)),
             Condition::Position(step) => SharedCondition::Position(Box::new(step.clone())),
             Condition::Above(levels, operand) => SharedCondition::Above(*levels, self.acquire(operand)),
             Condition::Ancestor(operand) => SharedCondition::Ancestor(self.acquire(operand)),
@@ -114,7 +114,7 @@ impl ConditionTable {
         let hash = hash_condition(&shared);
         match self.condition_with(hash, |existing| *existing == shared) {
             Some(id) => {
-                shared.operands().iter().for_each(|&operand| self.release(operand));
+                self.release_parts(&shared);
                 self.use_again(id)
             }
             None => self.insert(hash, shared),
@@ -144,7 +144,7 @@ impl ConditionTable {
         }
     }
 
-    /// The number of a test, with one more use.
+    /// Returns the number of a test, with one more use.
     pub fn acquire_test(&mut self, test: &ValueTest) -> ConditionId {
         let operand = self.acquire_operand(&test.operand);
         let hash = hash_test(operand, &test.relation);
@@ -163,7 +163,7 @@ impl ConditionTable {
         id
     }
 
-    /// One more use of a condition.
+    /// Adds one use to a condition.
     pub fn acquire_again(&mut self, id: ConditionId) -> ConditionId {
         match self.condition(id) {
             Some(&SharedCondition::Test(operand, _)) => {
@@ -207,7 +207,7 @@ impl ConditionTable {
         self.condition_ids.find(hash, |&id| self.condition(id).is_some_and(&is_it)).copied()
     }
 
-    /// One use of a condition less. The last one takes it out.
+    /// Takes one use from a condition. The last one takes it out.
     pub fn release(&mut self, id: ConditionId) {
         let Some(Some(entry)) = self.conditions.get_mut(id as usize) else { return };
         entry.uses -= 1;
@@ -217,8 +217,15 @@ impl ConditionTable {
         if entry.uses == 0
             && let Some(condition) = self.take_out(id)
         {
-            condition.operands().iter().for_each(|&operand| self.release(operand));
+            self.release_parts(&condition);
         }
+    }
+
+    fn release_parts(&mut self, condition: &SharedCondition) {
+        if let SharedCondition::Structure(structure) = condition {
+            self.structures.release(*structure);
+        }
+        condition.operands().iter().for_each(|&operand| self.release(operand));
     }
 
     fn release_test(&mut self, id: ConditionId, operand: OperandId) {
@@ -262,8 +269,8 @@ impl ConditionTable {
         let shared = SharedOperand {
             operand: operand.clone(),
             uses: 1,
-            prefixes: Prefixes::default(),
-            substrings: Substrings::default(),
+            prefixes: PrefixIndex::default(),
+            substrings: SubstringIndex::default(),
         };
         let id = match self.free_operands.pop() {
             Some(id) => {
@@ -291,24 +298,24 @@ impl ConditionTable {
         self.operands.get_mut(id as usize)?.as_mut()
     }
 
-    /// A condition.
+    /// Returns a condition.
     #[inline]
     pub fn condition(&self, id: ConditionId) -> Option<&SharedCondition> {
         self.conditions.get(id as usize)?.as_ref().map(|entry| &entry.condition)
     }
 
-    /// How many queries and conditions use a condition.
+    /// Returns how many queries and conditions use a condition.
     pub fn uses(&self, id: ConditionId) -> u32 {
         self.conditions.get(id as usize).and_then(Option::as_ref).map_or(0, |entry| entry.uses)
     }
 
-    /// An operand.
+    /// Returns an operand.
     #[inline]
     pub fn operand(&self, id: OperandId) -> Option<&SharedOperand> {
         self.operands.get(id as usize)?.as_ref()
     }
 
-    /// The test whether an operand equals a text, if any query has it.
+    /// Returns the test whether an operand equals a text, if any query has it.
     #[inline]
     pub fn equality(&self, operand: OperandId, text: &str) -> Option<ConditionId> {
         let is_it = |existing: &SharedCondition| match existing {
@@ -318,7 +325,7 @@ impl ConditionTable {
         self.condition_with(hash_equality(operand, text), is_it)
     }
 
-    /// The test whether an operand is a number, if any query has it.
+    /// Returns the test whether an operand is a number, if any query has it.
     #[inline]
     pub fn number_equality(&self, operand: OperandId, number: u64) -> Option<ConditionId> {
         let relation = Relation::Within(NumberRange { low: number, high: number });
@@ -329,7 +336,7 @@ impl ConditionTable {
         self.condition_with(hash_test(operand, &relation), is_it)
     }
 
-    /// Do several queries or conditions use a condition?
+    /// Returns whether several queries or conditions use a condition.
     #[inline]
     pub fn is_shared(&self, id: ConditionId) -> bool {
         self.uses(id) > 1
@@ -353,17 +360,17 @@ impl ConditionTable {
         }
     }
 
-    /// How many conditions there are.
+    /// Returns how many conditions there are.
     pub fn len(&self) -> usize {
         self.condition_ids.len()
     }
 
-    /// No condition?
+    /// Returns whether there is no condition.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
+    /// Returns bytes on the heap, by estimate: of expressions, only those that stand by themselves are counted.
     pub fn bytes(&self) -> usize {
         let texts = self.conditions.iter().flatten().map(|entry| match &entry.condition {
             SharedCondition::All(operands)
@@ -385,7 +392,7 @@ impl ConditionTable {
     }
 }
 
-impl Frequencies for ConditionTable {
+impl Frequencies for SharedConditions {
     fn equality(&self, operand: &Operand, text: &str) -> f32 {
         let operand = self.operand_id(hash_operand(operand), operand);
         let total = operand.and_then(|id| self.operand(id)).map_or(0, |shared| shared.uses);
@@ -396,7 +403,7 @@ impl Frequencies for ConditionTable {
 }
 
 impl SharedCondition {
-    /// The conditions that it is made of.
+    /// Returns the conditions that it is made of.
     fn operands(&self) -> &[ConditionId] {
         match self {
             Self::All(operands) | Self::Any(operands) | Self::OneOf(_, _, operands) => operands,
@@ -405,22 +412,24 @@ impl SharedCondition {
             | Self::Ancestor(operand)
             | Self::Child(_, operand)
             | Self::AtDocument(operand) => std::slice::from_ref(operand),
-            Self::Test(..) | Self::Expr(_) | Self::Position(_) | Self::Named(_) | Self::IsRoot => &[],
+            Self::Test(..) | Self::Expr(_) | Self::Structure(_) | Self::Position(_) | Self::Named(_) | Self::IsRoot => {
+                &[]
+            }
         }
     }
 
-    /// Is it decided from other conditions on the same element?
-    pub fn is_made_of_others(&self) -> bool {
+    /// Returns whether it is decided from other conditions on the same element.
+    pub fn is_composite(&self) -> bool {
         matches!(self, Self::All(_) | Self::Any(_))
     }
 
-    /// In what order conditions are decided that all have to hold.
+    /// Returns in what order conditions are decided that all have to hold.
     fn effort(&self) -> u8 {
         match self {
             Self::Named(_) | Self::IsRoot => 0,
             Self::Test(_, Relation::Contains(_)) => 3,
             Self::Test(..) => 1,
-            Self::Above(..) | Self::AtDocument(_) => 2,
+            Self::Above(..) | Self::AtDocument(_) | Self::Structure(_) => 2,
             Self::OneOf(_, TextMatch::Equal, _) => 2,
             Self::OneOf(_, TextMatch::Contain, _) => 3,
             Self::All(_) | Self::Any(_) | Self::Not(_) | Self::Child(..) | Self::Ancestor(_) => 4,
@@ -439,6 +448,7 @@ fn hash_condition(condition: &SharedCondition) -> u64 {
     match condition {
         SharedCondition::Test(operand, relation) => return hash_test(*operand, relation),
         SharedCondition::Expr(expr) => hash_expr(expr, &mut state),
+        SharedCondition::Structure(structure) => structure.hash(&mut state),
         SharedCondition::Position(step) => hash_step(step, &mut state),
         SharedCondition::Above(levels, _) => levels.hash(&mut state),
         SharedCondition::OneOf(operand, how, _) => (operand, how).hash(&mut state),
@@ -485,7 +495,7 @@ fn hash_operand(operand: &Operand) -> u64 {
     finished(state)
 }
 
-/// A hash whose high and low bits are both mixed, as the tables need them.
+/// Returns a hash whose high and low bits are both mixed, as the tables need them.
 #[inline]
 fn finished(state: FxHasher) -> u64 {
     let hash = state.finish();

@@ -1,10 +1,10 @@
 //! Ranges of numbers, found by the numbers that they overlap.
 //!
 //! A sorted list cannot grow cheaply, so there are several, as in an LSM tree: what comes is kept apart until it is much,
-//! then sorted; lists of like size are merged. Each list is an implicit tree: its middle entry is the root, which knows the
-//! greatest end of all, and the two halves are its subtrees.
+//! then sorted; lists of like size are merged. Each list is an implicit tree of distinct ranges: the one in the middle is
+//! the root, which knows the greatest end of all, and the two halves are its subtrees.
 
-use super::table::AccessEntry;
+use super::entry::AccessEntry;
 use crate::plan::NumberRange;
 
 /// Entries that are gone through one by one.
@@ -21,11 +21,14 @@ struct Interval {
     entry: AccessEntry,
 }
 
-/// Entries by the least number of their ranges, and the greatest number that each subtree reaches, by its root.
+/// Distinct ranges by their least numbers, and the greatest number that each subtree reaches, by its root.
 #[derive(Clone, Debug, Default)]
 struct SortedIntervals {
-    entries: Vec<Interval>,
+    ranges: Vec<NumberRange>,
     greatest: Vec<u64>,
+    /// Where the entries of each range begin, and where those of the last one end.
+    starts: Vec<u32>,
+    entries: Vec<AccessEntry>,
     /// Entries that are gone, which [`GONE`] tells.
     gone: usize,
 }
@@ -42,11 +45,17 @@ pub struct IntervalIndex {
 }
 
 impl SortedIntervals {
-    fn of(mut entries: Vec<Interval>) -> Self {
-        entries.sort_unstable_by_key(|entry| entry.range.low);
-        entries.shrink_to_fit();
-        let mut sorted = Self { greatest: vec![0; entries.len()], entries, gone: 0 };
-        sorted.measure(0, sorted.entries.len());
+    fn of(mut intervals: Vec<Interval>) -> Self {
+        intervals.sort_unstable_by_key(|Interval { range, entry }| (range.low, range.high, *entry));
+        let mut sorted = Self::default();
+        for group in intervals.chunk_by(|a, b| a.range == b.range) {
+            sorted.ranges.push(group[0].range);
+            sorted.starts.push(sorted.entries.len() as u32);
+            sorted.entries.extend(group.iter().map(|interval| interval.entry));
+        }
+        sorted.starts.push(sorted.entries.len() as u32);
+        sorted.greatest = vec![0; sorted.ranges.len()];
+        sorted.measure(0, sorted.ranges.len());
         sorted
     }
 
@@ -56,14 +65,22 @@ impl SortedIntervals {
             return 0;
         }
         let root = usize::midpoint(start, end);
-        let own = self.entries[root].range.high;
+        let own = self.ranges[root].high;
         let greatest = own.max(self.measure(start, root)).max(self.measure(root + 1, end));
         self.greatest[root] = greatest;
         greatest
     }
 
+    fn entries_of(&self, index: usize) -> std::ops::Range<usize> {
+        self.starts[index] as usize..self.starts[index + 1] as usize
+    }
+
     fn live(&self) -> impl Iterator<Item = Interval> + '_ {
-        self.entries.iter().copied().filter(|interval| interval.entry.query != GONE)
+        let all = self.ranges.iter().enumerate();
+        let all = all.flat_map(|(index, &range)| {
+            self.entries[self.entries_of(index)].iter().map(move |&entry| Interval { range, entry })
+        });
+        all.filter(|interval| interval.entry.query != GONE)
     }
 
     fn visit(&self, start: usize, end: usize, sought: NumberRange, visit: &mut impl FnMut(AccessEntry)) {
@@ -74,25 +91,38 @@ impl SortedIntervals {
                 return;
             }
             self.visit(start, root, sought, visit);
-            let Interval { range, entry } = self.entries[root];
-            if range.low > sought.high {
+            if self.ranges[root].low > sought.high {
                 return;
             }
-            if range.high >= sought.low && entry.query != GONE {
-                visit(entry);
-            }
+            self.visit_leaf(root, sought, visit);
             start = root + 1;
         }
-        for Interval { range, entry } in &self.entries[start..end] {
-            if range.low <= sought.high && range.high >= sought.low && entry.query != GONE {
-                visit(*entry);
-            }
+        (start..end).for_each(|index| self.visit_leaf(index, sought, visit));
+    }
+
+    #[inline]
+    fn visit_leaf(&self, index: usize, sought: NumberRange, visit: &mut impl FnMut(AccessEntry)) {
+        let range = self.ranges[index];
+        if range.low <= sought.high && range.high >= sought.low {
+            let entries = self.entries[self.entries_of(index)].iter();
+            entries.filter(|entry| entry.query != GONE).for_each(|&entry| visit(entry));
         }
+    }
+
+    /// Marks an entry as gone. Returns whether it was there.
+    fn remove(&mut self, Interval { range, entry }: Interval) -> bool {
+        let key = |range: &NumberRange| (range.low, range.high);
+        let Ok(index) = self.ranges.binary_search_by_key(&key(&range), key) else { return false };
+        let entries = self.entries_of(index);
+        let Some(found) = self.entries[entries].iter_mut().find(|existing| **existing == entry) else { return false };
+        found.query = GONE;
+        self.gone += 1;
+        true
     }
 }
 
 impl IntervalIndex {
-    /// Is nothing waiting?
+    /// Returns whether nothing is waiting.
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty() && self.unsorted.is_empty()
     }
@@ -116,33 +146,24 @@ impl IntervalIndex {
             self.unsorted.swap_remove(position);
             return true;
         }
-        for index in 0..self.sorted.len() {
-            let list = &mut self.sorted[index];
-            let first = list.entries.partition_point(|existing| existing.range.low < range.low);
-            let same = list.entries[first..].iter().take_while(|existing| existing.range.low == range.low);
-            let Some(position) = same.enumerate().find(|(_, existing)| **existing == sought).map(|(at, _)| at) else {
-                continue;
-            };
-            list.entries[first + position].entry.query = GONE;
-            list.gone += 1;
-            if list.gone * 2 > list.entries.len() {
-                let mut entries: Vec<_> = list.live().collect();
-                if entries.len() <= UNSORTED_MAX / 2 {
-                    self.unsorted.append(&mut entries);
-                    self.sorted.remove(index);
-                } else {
-                    self.sorted[index] = SortedIntervals::of(entries);
-                }
+        let Some(index) = self.sorted.iter_mut().position(|list| list.remove(sought)) else { return false };
+        let list = &self.sorted[index];
+        if list.gone * 2 > list.entries.len() {
+            let mut entries: Vec<_> = list.live().collect();
+            if entries.len() <= UNSORTED_MAX / 2 {
+                self.unsorted.append(&mut entries);
+                self.sorted.remove(index);
+            } else {
+                self.sorted[index] = SortedIntervals::of(entries);
             }
-            return true;
         }
-        false
+        true
     }
 
     /// Visits the entries whose ranges overlap one.
     pub fn for_each_overlapping(&self, sought: NumberRange, mut visit: impl FnMut(AccessEntry)) {
         for list in &self.sorted {
-            list.visit(0, list.entries.len(), sought, &mut visit);
+            list.visit(0, list.ranges.len(), sought, &mut visit);
         }
         for Interval { range, entry } in &self.unsorted {
             if range.low <= sought.high && range.high >= sought.low {
@@ -157,7 +178,7 @@ impl IntervalIndex {
         sorted.chain(self.unsorted.iter().copied()).for_each(|interval| visit(interval.entry));
     }
 
-    /// Bytes on the heap.
+    /// Returns bytes on the heap.
     pub fn bytes(&self) -> usize {
         let sorted =
             self.sorted.iter().map(|list| list.entries.capacity() * (size_of::<Interval>() + size_of::<u64>()));
@@ -197,7 +218,8 @@ mod tests {
                 let mut expected: Vec<u32> = live.iter().filter(overlaps).map(|at| at.entry.query).collect();
                 let mut visited = Vec::new();
                 index.for_each_overlapping(sought, |entry| visited.push(entry.query));
-                (expected.sort_unstable(), visited.sort_unstable());
+                expected.sort_unstable();
+                visited.sort_unstable();
                 assert_eq!(visited, expected);
             }
             assert_eq!(index.is_empty(), live.is_empty());

@@ -11,6 +11,7 @@
 //! So what a message costs follows the values that it has and the queries that these lead to.
 
 pub mod conditions;
+pub mod entry;
 mod expr_hash;
 pub mod intervals;
 mod prefixes;

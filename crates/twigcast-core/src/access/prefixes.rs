@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use super::conditions::ConditionId;
+use super::entry::ConditionId;
 
 /// The prefixes that an operand is tested for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prefixes {
+pub(super) struct PrefixIndex {
     tests: BTreeMap<Box<str>, ConditionId>,
 }
 
-impl Prefixes {
+impl PrefixIndex {
     pub(super) fn is_empty(&self) -> bool {
         self.tests.is_empty()
     }
@@ -45,13 +45,13 @@ impl Prefixes {
         }
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         self.tests.keys().map(|prefix| prefix.len() + 40).sum()
     }
 }
 
-/// How many bytes two texts have in common at their beginnings, in whole characters.
+/// Returns how many bytes two texts have in common at their beginnings, in whole characters.
 fn common_length(a: &str, b: &str) -> usize {
     let mut common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     while !b.is_char_boundary(common) {
@@ -77,7 +77,7 @@ mod tests {
             texts.extend(longer);
         }
         for kept in [1, 2, 3, 7, 40] {
-            let mut prefixes = Prefixes::default();
+            let mut prefixes = PrefixIndex::default();
             texts.iter().enumerate().for_each(|(id, text)| prefixes.insert(text, id as ConditionId));
             let is_kept = |id: usize| id > 0 && id.is_multiple_of(kept);
             texts.iter().enumerate().filter(|(id, _)| !is_kept(*id)).for_each(|(_, text)| prefixes.remove(text));

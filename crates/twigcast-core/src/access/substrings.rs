@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use aho_corasick::AhoCorasick;
 
-use super::conditions::ConditionId;
+use super::entry::ConditionId;
 
 /// Texts in the smallest tier, and how many times as many each next one may have.
 const TIER_MIN: usize = 64;
@@ -18,7 +18,7 @@ const GONE: ConditionId = 0;
 
 /// The texts that an operand's values are tested for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Substrings {
+pub(super) struct SubstringIndex {
     tiers: Vec<Tier>,
 }
 
@@ -38,7 +38,7 @@ impl Tier {
     }
 }
 
-impl Substrings {
+impl SubstringIndex {
     pub(super) fn is_empty(&self) -> bool {
         self.tiers.iter().all(|tier| tier.tests.len() == tier.gone)
     }
@@ -104,7 +104,7 @@ impl Substrings {
         tests.truncate(kept);
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let automata = self.tiers.iter().filter_map(|tier| tier.automaton.get()?.as_ref());
         let tests = self.tiers.iter().map(|tier| tier.tests.capacity() * size_of::<ConditionId>());

@@ -1,29 +1,20 @@
-//! What waits at one state of the automaton, by the test that leads to it.
+//! Tables of what waits at one state of the automaton, by the test that leads to it.
 
 use rustc_hash::FxHashMap;
 
-use super::conditions::{ConditionId, ConditionTable, NO_CONDITION, OperandId, SharedCondition};
+use super::conditions::{SharedCondition, SharedConditions};
+use super::entry::{AccessEntry, ConditionId, NO_CONDITION, OperandId};
 use super::intervals::IntervalIndex;
-use crate::plan::{NumberRange, Relation};
-
-/// A query that waits, and what has to be verified of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AccessEntry {
-    /// What remains to be verified at the element; [`NO_CONDITION`]: nothing.
-    pub residual: ConditionId,
-    /// The query, perhaps marked with [`WHOLE`].
-    pub query: u32,
-}
-
-/// Marks a query that has to be evaluated as a whole besides.
-pub const WHOLE: u32 = 1 << 31;
+use crate::plan::{NumberRange, Operand, Relation};
+use crate::query::ast::NameTest;
+use crate::vocabulary::Name;
 
 /// From so many uses on, a residual has ranges of its own, and is decided before any of them is looked for.
 const GUARD_USES_MIN: u32 = 64;
 /// So many residuals may have ranges of their own at one place.
 const GUARDS_MAX: usize = 64;
 
-/// What waits for one test: mostly a single query.
+/// All that waits for one test: mostly a single query.
 #[derive(Clone, Debug)]
 enum AccessList {
     One(AccessEntry),
@@ -39,7 +30,7 @@ pub struct RangeIndex {
     pub mixed: IntervalIndex,
 }
 
-/// In which ways an operand leads to queries. The counts are of entries.
+/// The ways in which an operand leads to queries. The counts are of entries.
 #[derive(Clone, Debug)]
 pub struct TableOperand {
     /// The operand.
@@ -56,14 +47,24 @@ pub struct TableOperand {
     pub ranges: RangeIndex,
 }
 
-/// What waits at one state. See the module's documentation.
+/// By the names of attributes and child elements, the positions of the operands that these are.
+#[derive(Clone, Debug, Default)]
+pub struct OperandNames {
+    attributes: FxHashMap<Name, u32>,
+    children: FxHashMap<Name, u32>,
+    unnamed: Vec<u32>,
+}
+
+/// All that waits at one state. See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct AccessTable {
     /// The operands that lead to queries.
     pub operands: Vec<TableOperand>,
-    /// What waits for tests other than ranges.
+    positions: FxHashMap<OperandId, u32>,
+    names: OperandNames,
+    /// All that waits for tests other than ranges.
     lists: FxHashMap<ConditionId, AccessList>,
-    /// What each element leads to.
+    /// All that each element leads to.
     unconditional: Vec<AccessEntry>,
 }
 
@@ -111,7 +112,7 @@ fn remove_sorted(entries: &mut Vec<AccessEntry>, entry: AccessEntry) {
 }
 
 impl RangeIndex {
-    fn insert(&mut self, range: NumberRange, entry: AccessEntry, conditions: &ConditionTable) {
+    fn insert(&mut self, range: NumberRange, entry: AccessEntry, conditions: &SharedConditions) {
         if let Some((_, index)) = self.guarded.iter_mut().find(|(residual, _)| *residual == entry.residual) {
             return index.insert(range, entry);
         }
@@ -137,7 +138,7 @@ impl RangeIndex {
         }
     }
 
-    /// Is no range waited for?
+    /// Returns whether no range is waited for.
     pub fn is_empty(&self) -> bool {
         self.guarded.is_empty() && self.mixed.is_empty()
     }
@@ -154,7 +155,7 @@ impl TableOperand {
         Self { operand, texts: 0, numbers: 0, prefixes: 0, substrings: 0, ranges: RangeIndex::default() }
     }
 
-    /// The count of the tests of a kind, if they are found by their texts or numbers.
+    /// Returns the count of the tests of a kind, if they are found by their texts or numbers.
     fn count_of(&mut self, relation: &Relation) -> Option<&mut u32> {
         match relation {
             Relation::Equals(_) => Some(&mut self.texts),
@@ -165,21 +166,72 @@ impl TableOperand {
         }
     }
 
+    /// Returns whether only numbers lead to queries.
+    #[inline]
+    pub fn asks_numbers_only(&self) -> bool {
+        self.texts + self.prefixes + self.substrings == 0
+    }
+
     fn is_empty(&self) -> bool {
         self.texts + self.numbers + self.prefixes + self.substrings == 0 && self.ranges.is_empty()
     }
 }
 
+impl OperandNames {
+    fn insert(&mut self, operand: OperandId, position: u32, conditions: &SharedConditions) {
+        match conditions.operand(operand).map(|shared| &shared.operand) {
+            Some(Operand::Attribute(name)) => _ = self.attributes.insert(*name, position),
+            Some(Operand::Children(NameTest::Name(name))) => _ = self.children.insert(*name, position),
+            _ => self.unnamed.push(position),
+        }
+    }
+
+    /// Returns operands without names.
+    #[inline]
+    pub fn unnamed(&self) -> &[u32] {
+        &self.unnamed
+    }
+
+    /// Returns whether any operand is an attribute.
+    #[inline]
+    pub fn has_attributes(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    /// Returns whether any operand is a child element.
+    #[inline]
+    pub fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
+    /// Returns the operand that an attribute is.
+    #[inline]
+    pub fn attribute(&self, name: Name) -> Option<u32> {
+        self.attributes.get(&name).copied()
+    }
+
+    /// Returns the operand that child elements of a name are.
+    #[inline]
+    pub fn child(&self, name: Name) -> Option<u32> {
+        self.children.get(&name).copied()
+    }
+}
+
 impl AccessTable {
     /// Lets an entry wait for a test; for [`NO_CONDITION`], for each element.
-    pub fn insert(&mut self, test: ConditionId, entry: AccessEntry, conditions: &ConditionTable) {
+    pub fn insert(&mut self, test: ConditionId, entry: AccessEntry, conditions: &SharedConditions) {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return insert_sorted(&mut self.unconditional, entry);
         };
-        let position = self.operands.iter().position(|existing| existing.operand == *operand).unwrap_or_else(|| {
-            self.operands.push(TableOperand::new(*operand));
-            self.operands.len() - 1
-        });
+        let position = match self.position(*operand) {
+            Some(position) => position,
+            None => {
+                self.operands.push(TableOperand::new(*operand));
+                self.positions.insert(*operand, self.operands.len() as u32 - 1);
+                self.names.insert(*operand, self.operands.len() as u32 - 1, conditions);
+                self.operands.len() - 1
+            }
+        };
         let table_operand = &mut self.operands[position];
         if let Relation::Within(range) | Relation::Overlaps(range) = relation
             && table_operand.count_of(relation).is_none()
@@ -196,11 +248,11 @@ impl AccessTable {
     }
 
     /// Removes what [`Self::insert`] added.
-    pub fn remove(&mut self, test: ConditionId, entry: AccessEntry, conditions: &ConditionTable) {
+    pub fn remove(&mut self, test: ConditionId, entry: AccessEntry, conditions: &SharedConditions) {
         let Some(SharedCondition::Test(operand, relation)) = conditions.condition(test) else {
             return remove_sorted(&mut self.unconditional, entry);
         };
-        let Some(position) = self.operands.iter().position(|existing| existing.operand == *operand) else { return };
+        let Some(position) = self.position(*operand) else { return };
         let table_operand = &mut self.operands[position];
         match (table_operand.count_of(relation), relation) {
             (None, Relation::Within(range) | Relation::Overlaps(range)) => table_operand.ranges.remove(*range, entry),
@@ -215,23 +267,49 @@ impl AccessTable {
         }
         if self.operands[position].is_empty() {
             self.operands.swap_remove(position);
+            self.number_operands(conditions);
         }
     }
 
-    /// What waits for a test that is no range.
+    #[inline]
+    fn position(&self, operand: OperandId) -> Option<usize> {
+        self.positions.get(&operand).map(|&position| position as usize)
+    }
+
+    fn number_operands(&mut self, conditions: &SharedConditions) {
+        self.names = OperandNames::default();
+        self.positions.clear();
+        for (position, operand) in (0..).zip(&self.operands) {
+            self.positions.insert(operand.operand, position);
+            self.names.insert(operand.operand, position, conditions);
+        }
+    }
+
+    /// Returns the operands by the names that they ask for.
+    #[inline]
+    pub fn names(&self) -> &OperandNames {
+        &self.names
+    }
+
+    /// Returns what waits for a test that is no range.
     #[inline]
     pub fn list(&self, test: ConditionId) -> &[AccessEntry] {
         self.lists.get(&test).map_or(&[], AccessList::as_slice)
     }
 
-    /// What each element leads to.
+    /// Returns what each element leads to.
     #[inline]
     pub fn unconditional(&self) -> &[AccessEntry] {
         &self.unconditional
     }
 
     /// Visits all that waits for tests of an operand.
-    pub fn for_each_of(&self, operand: &TableOperand, conditions: &ConditionTable, mut visit: impl FnMut(AccessEntry)) {
+    pub fn for_each_of(
+        &self,
+        operand: &TableOperand,
+        conditions: &SharedConditions,
+        mut visit: impl FnMut(AccessEntry),
+    ) {
         operand.ranges.for_each(&mut visit);
         for (test, list) in &self.lists {
             let is_its =
@@ -242,12 +320,12 @@ impl AccessTable {
         }
     }
 
-    /// Does nothing wait?
+    /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.operands.is_empty() && self.unconditional.is_empty()
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
         let lists = self.lists.values().map(|list| match list {
             AccessList::One(_) => 0,

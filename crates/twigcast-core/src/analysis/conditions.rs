@@ -3,25 +3,27 @@
 use crate::query::ast::{CompareOp, Expr, Function};
 
 use super::values::AbstractValue;
-use super::{StaticContext, value};
+
+/// Evaluates an expression in the context of the conditions.
+type ValueOf<'v, 'e> = &'v dyn Fn(&'e Expr) -> AbstractValue<'e>;
 
 /// Longer lists are not compared each with each: it would take quadratic time.
 const COMPARED_MAX: usize = 32;
 
-/// The truth of `a or b or ...`.
-pub(super) fn any(operands: &[Expr], context: StaticContext) -> Option<bool> {
-    let truths = operands.iter().map(|operand| value(operand, context).truth());
+/// Returns the truth of `a or b or ...`.
+pub(super) fn any<'e>(operands: &'e [Expr], value: ValueOf<'_, 'e>) -> Option<bool> {
+    let truths = operands.iter().map(|operand| value(operand).truth());
     match fold(truths, true) {
         None if pairs(operands).any(|(a, b)| is_negation(a, b) || is_negation(b, a)) => Some(true),
         decided => decided,
     }
 }
 
-/// The truth of `a and b and ...`.
-pub(super) fn all(operands: &[Expr], context: StaticContext) -> Option<bool> {
-    let truths = operands.iter().map(|operand| value(operand, context).truth());
+/// Returns the truth of `a and b and ...`.
+pub(super) fn all<'e>(operands: &'e [Expr], value: ValueOf<'_, 'e>) -> Option<bool> {
+    let truths = operands.iter().map(|operand| value(operand).truth());
     match fold(truths, false) {
-        None if exclude_each_other(operands.iter(), context) => Some(false),
+        None if exclude_each_other(operands.iter(), value) => Some(false),
         decided => decided,
     }
 }
@@ -39,13 +41,13 @@ fn fold(truths: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bo
     if open { None } else { Some(!decisive) }
 }
 
-/// Are there two of these conditions on a node that cannot hold together?
-pub(super) fn exclude_each_other<'e>(conditions: impl Iterator<Item = &'e Expr>, context: StaticContext) -> bool {
+/// Returns `true` if two of these conditions on a node cannot hold together.
+pub(super) fn exclude_each_other<'e>(conditions: impl Iterator<Item = &'e Expr>, value: ValueOf<'_, 'e>) -> bool {
     let conditions: Vec<&Expr> = conditions.take(COMPARED_MAX).collect();
     if conditions.len() < 2 {
         return false;
     }
-    let demands: Vec<_> = conditions.iter().map(|&condition| Demand::of(condition, context)).collect();
+    let demands: Vec<_> = conditions.iter().map(|&condition| Demand::of(condition, value)).collect();
     for (index, (a, first)) in conditions.iter().zip(&demands).enumerate() {
         for (b, second) in conditions.iter().zip(&demands).skip(index + 1) {
             let absent = |demand: &Option<Demand<'_>>, other: &Expr| {
@@ -93,9 +95,9 @@ enum Bound {
 }
 
 impl<'e> Demand<'e> {
-    fn of(condition: &'e Expr, context: StaticContext) -> Option<Self> {
+    fn of(condition: &'e Expr, value: ValueOf<'_, 'e>) -> Option<Self> {
         let Expr::Compare { op, left, right } = condition else { return None };
-        let (a, b) = (value(left, context), value(right, context));
+        let (a, b) = (value(left), value(right));
         let (subject, read, op, constant) = match (a.number(), b.number()) {
             (None, Some(_)) => (&**left, a, *op, b),
             (Some(_), None) => (&**right, b, op.flipped(), a),

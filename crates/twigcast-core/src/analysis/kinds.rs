@@ -50,7 +50,7 @@ impl BitOr for NodeKinds {
     }
 }
 
-/// The kinds that a step may reach from nodes of some kinds.
+/// Returns the kinds that a step may reach from nodes of some kinds.
 pub(super) fn reached(from: NodeKinds, axis: Axis, test: &NodeTest) -> NodeKinds {
     let principal = match axis {
         Axis::Attribute => NodeKinds::ATTRIBUTE,
@@ -93,7 +93,8 @@ fn above(from: NodeKinds) -> NodeKinds {
     if from.within(NodeKinds::DOCUMENT) { NodeKinds::NONE } else { NodeKinds::PARENTS }
 }
 
-/// Kinds of which the step certainly reaches a node, from any node of the kinds given; none: perhaps it reaches nothing.
+/// Returns the kinds of which the step certainly reaches a node, from any node of some kinds; none if it may reach
+/// nothing.
 pub(super) fn certain(from: NodeKinds, axis: Axis, test: &NodeTest) -> NodeKinds {
     let any_element = match test {
         NodeTest::Node => false,
@@ -116,7 +117,7 @@ pub(super) fn certain(from: NodeKinds, axis: Axis, test: &NodeTest) -> NodeKinds
     if is_certain { reached(from, axis, test) } else { NodeKinds::NONE }
 }
 
-/// Does the step reach no more than one node from any node of these kinds?
+/// Returns `true` if the step reaches no more than one node from any node of these kinds.
 pub(super) fn is_single(from: NodeKinds, axis: Axis, test: &NodeTest) -> bool {
     match (axis, test) {
         (Axis::SelfAxis | Axis::Parent, _) => true,

@@ -1,4 +1,4 @@
-//! What can be told of a query without a message: that it is true of every one, or of none.
+//! Static analysis: queries that are true of every message, or of none.
 //!
 //! An expression is evaluated on all messages at once, with *abstract values*: a node-set is known by the kinds of nodes
 //! that may be in it, whether one certainly is, and whether more than one can be; a number by a range; truth and text
@@ -13,16 +13,24 @@ mod values;
 
 use crate::document::{Document, Message};
 use crate::eval::{self, Evaluator};
-use crate::query::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, Step};
-use crate::query::normal::is_positional;
+use crate::query::ast::{ArithmeticOp, Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
+use crate::query::position::uses_position;
 use crate::vocabulary::Vocabulary;
 
 use kinds::NodeKinds;
 use values::{AbstractNodes, AbstractNumber, AbstractValue};
 
-/// The truth of an expression in normal form on every message, if it is the same on all of them.
+/// Returns the truth of an expression in normal form on every message, if it is the same on all of them.
 pub fn truth(expr: &Expr) -> Option<bool> {
-    value(expr, StaticContext { kinds: NodeKinds::DOCUMENT, alone: true }).truth()
+    value(expr, StaticContext { kinds: NodeKinds::DOCUMENT, alone: true, has_no_nodes: false }).truth()
+}
+
+/// Returns the truth of an expression, at any context node, on messages where none of its paths selects a node, if that
+/// is known. A path that only stays where it is (`.`, `/`) selects its node always; predicates count with their path.
+///
+/// Where the answer is false, one of the paths must select a node for the expression to be true.
+pub fn truth_without_nodes(expr: &Expr) -> Option<bool> {
+    value(expr, StaticContext { kinds: NodeKinds::ALL, alone: false, has_no_nodes: true }).truth()
 }
 
 /// Where an expression is evaluated.
@@ -32,12 +40,14 @@ struct StaticContext {
     kinds: NodeKinds,
     /// The context size is 1.
     alone: bool,
+    /// It is assumed that no path from the context node or the document node selects anything else.
+    has_no_nodes: bool,
 }
 
 fn value<'e>(expr: &'e Expr, context: StaticContext) -> AbstractValue<'e> {
     match expr {
-        Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, context)),
-        Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, context)),
+        Expr::Or(operands) => AbstractValue::Boolean(conditions::any(operands, &|operand| value(operand, context))),
+        Expr::And(operands) => AbstractValue::Boolean(conditions::all(operands, &|operand| value(operand, context))),
         Expr::Compare { op, left, right } => AbstractValue::Boolean(compare(*op, left, right, context)),
         Expr::Arithmetic { op, left, right } => arithmetic(*op, value(left, context), value(right, context)),
         Expr::Negate(operand) => match value(operand, context) {
@@ -71,6 +81,9 @@ fn union<'e>(members: &[Expr], context: StaticContext) -> AbstractValue<'e> {
 
 fn path<'e>(path: &'e Path, context: StaticContext) -> AbstractValue<'e> {
     let mut nodes = match &path.start {
+        PathStart::Root | PathStart::Context if context.has_no_nodes && !path.steps.iter().all(is_bare_self) => {
+            AbstractNodes::NONE
+        }
         PathStart::Root => AbstractNodes::one(NodeKinds::DOCUMENT),
         PathStart::Context => AbstractNodes::one(context.kinds),
         PathStart::Variable(_) if path.steps.is_empty() => return AbstractValue::Unknown,
@@ -90,6 +103,11 @@ fn path<'e>(path: &'e Path, context: StaticContext) -> AbstractValue<'e> {
     AbstractValue::Nodes(nodes)
 }
 
+/// Returns `true` if the step is `self::node()` without predicates.
+fn is_bare_self(step: &Step) -> bool {
+    step.axis == Axis::SelfAxis && step.test == NodeTest::Node && step.predicates.is_empty()
+}
+
 fn walk(from: AbstractNodes, step: &Step) -> AbstractNodes {
     let kinds = kinds::reached(from.kinds, step.axis, &step.test);
     let each = AbstractNodes {
@@ -103,12 +121,12 @@ fn walk(from: AbstractNodes, step: &Step) -> AbstractNodes {
 
 /// The nodes that pass all predicates.
 fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
-    let all_nodes = StaticContext { kinds: nodes.kinds, alone: nodes.single };
+    let all_nodes = StaticContext { kinds: nodes.kinds, alone: nodes.single, has_no_nodes: false };
     for predicate in predicates {
         if nodes.is_none() {
             return AbstractNodes::NONE;
         }
-        match value(predicate, StaticContext { kinds: nodes.kinds, alone: nodes.single }).truth() {
+        match value(predicate, StaticContext { kinds: nodes.kinds, alone: nodes.single, has_no_nodes: false }).truth() {
             Some(true) => {}
             Some(false) => return AbstractNodes::NONE,
             None => {
@@ -119,8 +137,10 @@ fn filtered(mut nodes: AbstractNodes, predicates: &[Expr]) -> AbstractNodes {
             }
         }
     }
-    let non_positional = || predicates.iter().filter(|predicate| !is_positional(predicate));
-    if predicates.len() > 1 && conditions::exclude_each_other(non_positional(), all_nodes) {
+    let non_positional = || predicates.iter().filter(|predicate| !uses_position(predicate));
+    if predicates.len() > 1
+        && conditions::exclude_each_other(non_positional(), &|condition| value(condition, all_nodes))
+    {
         AbstractNodes::NONE
     } else {
         nodes
@@ -231,9 +251,6 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
         (Function::Not, [argument]) => return AbstractValue::Boolean(argument.truth().map(|truth| !truth)),
         (Function::Position | Function::Last, _) => return AbstractValue::Number(size),
         (Function::Count, [AbstractValue::Nodes(nodes)]) => return AbstractValue::Number(nodes.count()),
-        (Function::Sum, [AbstractValue::Nodes(nodes)]) if nodes.is_none() => {
-            return AbstractValue::Number(AbstractNumber::Is(0.0));
-        }
         // Both ask the message, whatever the argument.
         (Function::Lang, _) => return AbstractValue::Boolean(None),
         (Function::Id, _) => {
@@ -244,7 +261,16 @@ fn call<'e>(function: Function, arguments: &'e [Expr], context: StaticContext) -
         }
         _ => {}
     }
-    let constants: Option<Vec<Expr>> = values.iter().map(AbstractValue::constant).collect();
+    if let (Some(first), Some(value)) = (values.first(), function.facts().without_nodes)
+        && (first.is_none() || first.is_empty_text())
+    {
+        return AbstractValue::of(value);
+    }
+    // What is left takes the string of a node-set.
+    let constant = |value: &AbstractValue<'_>| {
+        if value.is_none() { Some(Expr::Literal("".into())) } else { value.constant() }
+    };
+    let constants: Option<Vec<Expr>> = values.iter().map(constant).collect();
     match constants {
         Some(arguments) if !values.is_empty() => folded(Expr::Call { function, arguments }),
         _ if function == Function::StringLength => AbstractValue::Number(AbstractNumber::counted(0.0, f64::INFINITY)),

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 
 use crate::query::ast::{CompareOp, Expr, Function};
-use crate::query::functions::ExprType;
+use crate::query::functions::{ExprType, ValueWithoutNodes};
 use crate::util::number;
 
 use super::kinds::NodeKinds;
 
-/// What is known of a node-set.
+/// Facts about a node-set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AbstractNodes {
     /// Kinds that nodes in it may be of; none: it is empty.
     pub kinds: NodeKinds,
-    /// There certainly is a node of one of these kinds; none: perhaps there is no node.
+    /// Kinds of which one node is certainly in it; none if it may be empty.
     pub sure: NodeKinds,
-    /// There certainly is no more than one.
+    /// Certainly no more than one node is in it.
     pub single: bool,
 }
 
@@ -23,17 +23,17 @@ impl AbstractNodes {
     pub const NONE: Self = Self { kinds: NodeKinds::NONE, sure: NodeKinds::NONE, single: true };
     pub const ANY: Self = Self { kinds: NodeKinds::ALL, sure: NodeKinds::NONE, single: false };
 
-    /// One node of one of these kinds.
+    /// Returns a set of one node of one of these kinds.
     pub fn one(kinds: NodeKinds) -> Self {
         Self { kinds, sure: kinds, single: true }
     }
 
-    /// Is there certainly a node?
+    /// Returns `true` if it certainly has a node.
     pub fn is_sure(self) -> bool {
         self.sure != NodeKinds::NONE
     }
 
-    /// Is it certainly empty?
+    /// Returns `true` if it is certainly empty.
     pub fn is_none(self) -> bool {
         self.kinds == NodeKinds::NONE
     }
@@ -48,7 +48,7 @@ impl AbstractNodes {
     }
 }
 
-/// What is known of a number.
+/// Facts about a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum AbstractNumber {
     /// The number.
@@ -62,7 +62,7 @@ pub(super) enum AbstractNumber {
 impl AbstractNumber {
     pub const ANY: Self = Self::Any;
 
-    /// A number of things, so many at least and at most.
+    /// Returns a whole number between two bounds.
     pub fn counted(least: f64, most: f64) -> Self {
         if least == most { Self::Is(least) } else { Self::Whole(least, most) }
     }
@@ -79,7 +79,7 @@ impl AbstractNumber {
         matches!(self, Self::Is(number) if number.fract() != 0.0)
     }
 
-    /// A comparison with another number.
+    /// Returns the truth of a comparison with another number, if the bounds decide it.
     pub fn compare(self, op: CompareOp, other: Self) -> Option<bool> {
         let ((least, most), (other_least, other_most)) = (self.bounds()?, other.bounds()?);
         match op {
@@ -101,7 +101,7 @@ impl AbstractNumber {
     }
 }
 
-/// What is known of a value.
+/// Facts about a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum AbstractValue<'e> {
     Nodes(AbstractNodes),
@@ -113,7 +113,7 @@ pub(super) enum AbstractValue<'e> {
 }
 
 impl AbstractValue<'_> {
-    /// A value of which no more than the type is known.
+    /// Returns a value of which no more than the type is known.
     pub fn unknown(of: ExprType) -> Self {
         match of {
             ExprType::NodeSet => AbstractValue::Nodes(AbstractNodes::ANY),
@@ -123,7 +123,16 @@ impl AbstractValue<'_> {
         }
     }
 
-    /// What `boolean()` makes of it.
+    /// Returns the value that a function has without nodes.
+    pub fn of(value: ValueWithoutNodes) -> Self {
+        match value {
+            ValueWithoutNodes::Boolean(truth) => AbstractValue::Boolean(Some(truth)),
+            ValueWithoutNodes::Number(number) => AbstractValue::Number(AbstractNumber::Is(number)),
+            ValueWithoutNodes::EmptyString => AbstractValue::Text(Some(Cow::Borrowed(""))),
+        }
+    }
+
+    /// Returns what `boolean()` makes of it, if that is known.
     pub fn truth(&self) -> Option<bool> {
         match self {
             Self::Nodes(nodes) if nodes.is_none() => Some(false),
@@ -136,7 +145,7 @@ impl AbstractValue<'_> {
         }
     }
 
-    /// A node-set that is certainly empty.
+    /// Returns `true` for a node-set that is certainly empty.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::Nodes(nodes) if nodes.is_none())
     }
@@ -145,7 +154,7 @@ impl AbstractValue<'_> {
         matches!(self, Self::Text(Some(text)) if text.is_empty())
     }
 
-    /// The value as an expression, where it is known.
+    /// Returns the value as an expression, where it is known.
     pub fn constant(&self) -> Option<Expr> {
         Some(match self {
             Self::Number(AbstractNumber::Is(number)) => Expr::Number(*number),
@@ -157,7 +166,7 @@ impl AbstractValue<'_> {
         })
     }
 
-    /// The value as a number, where it is a known text or number.
+    /// Returns the value as a number, where it is a known text or number.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(AbstractNumber::Is(number)) => Some(*number),

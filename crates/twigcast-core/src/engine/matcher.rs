@@ -170,7 +170,7 @@ impl Matcher {
     pub(super) fn run_watched(&mut self, engine: &Engine, source: &[u8], observer: &mut impl MatchObserver) {
         self.begin(engine);
         let (population, budget) = (&engine.population, engine.limits.cache_bytes_max);
-        if !population.twigs.is_empty() || !population.conditions.is_empty() || !population.branches.is_empty() {
+        if !population.twigs.is_empty() || !population.shared.structures.is_empty() || !population.branches.is_empty() {
             self.shapes.assign(&self.document, &mut self.shape_of, budget / 2);
         }
         if !population.branches.is_empty() {
@@ -213,8 +213,9 @@ impl Matcher {
         (stream, options): (&[u8], DecodeOptions<'_>),
         observer: &mut impl MatchObserver,
     ) -> Result<(), MessageError> {
-        let QueryIndex { twigs, conditions, branches, always, .. } = &engine.population;
-        let needs_all = !twigs.is_empty() || !conditions.is_empty() || !branches.is_empty() || self.nfa_messages > 0;
+        let QueryIndex { twigs, shared, branches, always, .. } = &engine.population;
+        let needs_all =
+            !twigs.is_empty() || !shared.structures.is_empty() || !branches.is_empty() || self.nfa_messages > 0;
         let is_structure = !options.record.attributes && !options.record.text && always.is_empty();
         if !needs_all && is_structure {
             match self.match_stream(engine, decoder, (stream, options), observer)? {

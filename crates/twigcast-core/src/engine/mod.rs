@@ -281,7 +281,7 @@ impl Engine {
             ("access_bytes", self.population.access_bytes()),
             ("conditions", self.population.shared.len()),
             ("evaluated_always", self.population.always.len()),
-            ("condition_bytes", self.population.conditions.bytes()),
+            ("condition_bytes", self.population.shared.structures.bytes()),
             ("atom_bytes", self.population.atoms.bytes()),
             ("registry_bytes", self.registry.bytes()),
             ("compiled_bytes", self.compiled.bytes()),

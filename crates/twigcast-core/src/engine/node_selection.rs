@@ -143,7 +143,7 @@ impl Engine {
                 // Nearly always, each query has one subscription, and all results are certain: slots are query numbers.
                 in_order.begin(self.slot_bound(), before);
                 is_in_order = true;
-                rewriter.name_certain_results(in_order);
+                rewriter.assign_certain_ids(in_order);
                 if let Err(error) = rewriter.write_results(&mut interpreter, &[]) {
                     in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
                     delivered.fail_all(&error);
@@ -195,7 +195,7 @@ impl Engine {
                 let mut delivered = MessageDeliveries::default();
                 let too_large = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
                 deliveries.failures.append(&mut delivered.failures);
-                named = Some((delivered, rewriter.take_named(), too_large));
+                named = Some((delivered, rewriter.take_ids(), too_large));
             }
             prepared = Some(rewriter.take_prepared());
         }
@@ -219,7 +219,7 @@ impl Engine {
         let bytes_max = self.limits.result_bytes_max;
         let (subscribers, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
         let mut deliveries = QueryResults::default();
-        let too_large = rewriter.name_results(bytes_max, &mut deliveries);
+        let too_large = rewriter.assign_ids(bytes_max, &mut deliveries);
         if is_plain && !deliveries.has_unassembled {
             (delivered.slots, delivered.numbers) = (deliveries.queries, deliveries.numbers);
         } else {

@@ -11,7 +11,7 @@ use super::node::XML_DECLARATION;
 use super::{EvalError, Evaluator, Halt, NodeRef, Visit};
 
 impl Evaluator<'_> {
-    /// Does a node that is neither attribute nor namespace pass a test whose principal type is element?
+    /// Returns `true` if a node that is neither attribute nor namespace passes a test whose principal type is element.
     #[inline]
     pub(super) fn node_passes(&self, test: &NodeTest, id: NodeId) -> bool {
         let node = &self.message.document.nodes[id as usize];
@@ -27,7 +27,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Does any node pass a test whose principal type is element (axes `self`, `ancestor-or-self`, ...)?
+    /// Returns `true` if a node of any kind passes a test whose principal type is element (axes `self`,
+    /// `ancestor-or-self`, ...).
     #[inline]
     pub(super) fn passes(&self, test: &NodeTest, node: NodeRef) -> bool {
         match node {
@@ -36,7 +37,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Visit the nodes on an axis that pass a test, in axis order.
+    /// Visits the nodes on an axis that pass a test, in axis order.
     pub(super) fn walk(&self, from: NodeRef, axis: Axis, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &self.message.document.nodes;
         match (axis, from) {
@@ -81,7 +82,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The parent of a node, the owner of an attribute or namespace node; `NO_NODE` for the document node.
+    /// Returns the parent of a node, the owner of an attribute or namespace node; `NO_NODE` for the document node.
     pub(super) fn parent(&self, node: NodeRef) -> NodeId {
         match node {
             NodeRef::Node(id) => self.message.document.nodes[id as usize].parent,
@@ -89,8 +90,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Where `following` starts. The children of an element come after its attributes in document order and are no
-    /// descendants of them, so they follow them.
+    /// Returns the node at which `following` starts. The children of an element come after its attributes in document order and are
+    /// no descendants of them, so they follow them.
     pub(super) fn following_start(&self, node: NodeRef) -> NodeId {
         match node {
             NodeRef::Node(id) => self.message.document.nodes[id as usize].end,
@@ -98,7 +99,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Visit the nodes from `start` up to `end` that pass.
+    /// Visits the nodes from `start` up to `end` that pass.
     pub(super) fn walk_range(&self, start: NodeId, end: NodeId, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
         if let NodeTest::Name(NameTest::Name(expected)) = *test {
             return self.walk_range_named(start, end, expected, visit);
@@ -177,7 +178,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Visit the nodes that end before a node starts, last first.
+    /// Visits the nodes that end before a node starts, last first.
     pub(super) fn walk_preceding(&self, id: NodeId, test: &NodeTest, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &self.message.document.nodes;
         for before in (1..id).rev() {

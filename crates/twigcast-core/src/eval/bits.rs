@@ -7,7 +7,7 @@ use crate::document::NodeId;
 pub(super) struct NodeBits(Box<[u64]>);
 
 impl NodeBits {
-    /// The empty set, for numbers below `bound`.
+    /// Returns the empty set, for numbers below `bound`.
     pub(super) fn new(bound: usize) -> Self {
         Self(vec![0; bound.div_ceil(64)].into())
     }
@@ -30,7 +30,7 @@ impl NodeBits {
         }
     }
 
-    /// The numbers in the set, smallest first.
+    /// Returns the numbers in the set, smallest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.0.iter().enumerate().flat_map(|(index, &word)| {
             let mut rest = word;

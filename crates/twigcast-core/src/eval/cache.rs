@@ -1,4 +1,4 @@
-//! What an evaluator remembers while it works on one message.
+//! The memory of an evaluator while it works on one message.
 //!
 //! Keys are addresses of query parts, which outlive the evaluator. The memory is bounded, by a fixed limit and the size of
 //! the message: past it nothing more is remembered, and evaluation goes on without.
@@ -68,7 +68,7 @@ pub(super) struct EvalCache {
 }
 
 impl EvalCache {
-    /// For a message of so many nodes.
+    /// Creates the cache for a message of so many nodes.
     pub(super) fn new(nodes: usize) -> Self {
         Self { entries_max: ENTRIES_MAX + ENTRIES_PER_NODE * nodes, ..Self::default() }
     }
@@ -92,7 +92,7 @@ impl EvalCache {
         }
     }
 
-    /// The same for bytes.
+    /// Returns `true` if so many bytes may be added, as [`Self::admit`] does for nodes.
     pub(super) fn admit_bytes(&mut self, bytes: usize) -> bool {
         self.admit(bytes.div_ceil(ENTRY_BYTES) + 1)
     }
@@ -156,7 +156,7 @@ impl EvalCache {
         self.counts_up.get(&std::ptr::from_ref(step)).cloned()
     }
 
-    /// There has to be room for them already, as there has for a table and for occurrences.
+    /// Stores counts. The caller has admitted their bytes, as for tables and occurrences.
     pub(super) fn keep_counts_up(&mut self, step: &Step, counts: &Rc<[u32]>) {
         self.counts_up.insert(step, Rc::clone(counts));
     }

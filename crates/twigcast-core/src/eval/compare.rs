@@ -26,7 +26,7 @@ impl StringValues {
         self.all.len()
     }
 
-    /// Bytes of all together.
+    /// Returns the size of all values in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -41,7 +41,7 @@ impl StringValues {
 }
 
 impl CompareOp {
-    /// The operator with its operands exchanged.
+    /// Returns the operator with its operands exchanged.
     pub fn flipped(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -56,12 +56,12 @@ impl CompareOp {
         matches!(self, Self::Equal | Self::NotEqual)
     }
 
-    /// As a query writes it.
+    /// Returns the operator as queries write it.
     pub fn symbol(self) -> &'static str {
         crate::query::display::compare_symbol(self)
     }
 
-    /// Does it hold between two numbers?
+    /// Returns `true` if the comparison holds between two numbers.
     pub fn holds(self, left: f64, right: f64) -> bool {
         match self {
             Self::Equal => left == right,
@@ -75,7 +75,7 @@ impl CompareOp {
 }
 
 impl<'a> Evaluator<'a> {
-    /// The value of a comparison.
+    /// Returns the value of a comparison.
     pub(super) fn compare(
         &self,
         op: CompareOp,

@@ -1,5 +1,4 @@
-//! How many nodes one step selects, and which of the ancestors are among them, from what is known of the whole message:
-//! `count(preceding-sibling::*)` of each of many siblings, `count(ancestor::a)` or `ancestor::a[1]` of each of many nested elements.
+//! Counts of the nodes that one step selects, and the ancestors among them, derived from facts about the whole message.
 
 use std::rc::Rc;
 
@@ -11,7 +10,7 @@ use super::steps::Hop;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit};
 
 impl<'a> Evaluator<'a> {
-    /// How many nodes a path of one step selects; nothing if they have to be counted.
+    /// Returns how many nodes a path of one step selects; nothing if they have to be counted.
     pub(super) fn counted_without_nodes(&self, path: &'a Path, context: Context) -> Result<Option<usize>, EvalError> {
         if self.nesting.get() == 0 || !self.is_expensive() || path.start != PathStart::Context {
             return Ok(None);
@@ -72,8 +71,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(counts[id as usize] as usize))
     }
 
-    /// Visit the nodes at and above one that a step on a reverse axis chooses from, innermost first; of those that take the
-    /// last one of them only that. Nothing is done, and `false` returned, if they have to be looked for.
+    /// Visits the nodes at and above one that a step on a reverse axis chooses from, innermost first; of those that
+    /// take the last one of them only that. Returns `false` and visits nothing if an index does not have them.
     pub(super) fn visit_up(&self, hop: &Hop<'a>, from: NodeRef, visit: Visit<'_>) -> Result<bool, Halt> {
         let mut up = match (hop.axis, from) {
             (Axis::Ancestor, _) => self.parent(from),

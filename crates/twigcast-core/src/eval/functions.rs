@@ -12,7 +12,7 @@ use super::{Context, EvalError, Evaluator, NodeRef, Value};
 use crate::util::number::{self, SPACES};
 
 impl<'a> Evaluator<'a> {
-    /// The value of a function call.
+    /// Returns the value of a function call.
     pub(super) fn call(
         &self,
         function: Function,
@@ -64,7 +64,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// `boolean()` of a function call, without a detour where the function gives a truth value.
+    /// Returns `boolean()` of a function call, without a detour where the function gives a truth value.
     pub(super) fn call_boolean(
         &self,
         function: Function,
@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
         Ok(elements)
     }
 
-    /// The first node of a node-set in document order.
+    /// Returns the first node of a node-set in document order.
     pub(super) fn first_node(&self, expr: &'a Expr, context: Context) -> Result<Option<NodeRef>, EvalError> {
         match expr {
             Expr::Path(path) if path.steps.is_empty() && path.start == PathStart::Context => Ok(Some(context.node)),

@@ -68,7 +68,7 @@ impl Grams {
         Self { long: GramTable::of(text.as_bytes()), short: GramTable::of(text.as_bytes()) }
     }
 
-    /// Bytes of a table for so long a text, at most.
+    /// Returns the most bytes that the table of a text of some length takes.
     pub(super) fn bytes_at_most(length: usize) -> usize {
         let bits = (length * BITS_PER_BYTE).next_power_of_two().clamp(1 << BITS_MIN, 1 << BITS_MAX);
         2 * bits / 8
@@ -81,7 +81,7 @@ impl Grams {
 }
 
 impl Evaluator<'_> {
-    /// Take note that so many bytes have been searched for a text.
+    /// Records that so many bytes have been searched for a text.
     pub(super) fn note_search(&self, bytes: usize) {
         let searched = self.searched.get() + bytes as u64;
         self.searched.set(searched);
@@ -98,18 +98,18 @@ impl Evaluator<'_> {
         fits.then(|| Grams::of(text))
     }
 
-    /// Have the pieces of the message's text been collected?
+    /// Returns `true` if the pieces of the message's text are collected.
     pub fn has_grams(&self) -> bool {
         self.grams.get().is_some_and(Option::is_some)
     }
 
-    /// Is it known that an expression is false of any element of the message, since a text that it asks for does not occur
-    /// in the message?
+    /// Returns `true` if an expression is false at each element of the message, since a text that it requires does not
+    /// occur in the message.
     pub fn rules_out(&self, expr: &Expr) -> bool {
         self.grams.get().is_some_and(|grams| grams.as_ref().is_some_and(|grams| is_ruled_out(grams, expr, true)))
     }
 
-    /// Is it known that a text that the query gives does not occur in what an expression says?
+    /// Returns `true` if a constant text of the query certainly does not occur in the value of an expression.
     pub(super) fn is_nowhere(&self, part: &Expr, text: &Expr, context_is_tree: bool) -> bool {
         let Some(Some(grams)) = self.grams.get() else { return false };
         matches!(part, Expr::Literal(part) if !grams.may_contain(part)) && is_of_tree(text, context_is_tree)

@@ -1,4 +1,5 @@
-//! What a step selects in the whole message, or below one parent, so that what it selects from one node is a part of that.
+//! Indexes of the nodes that a step selects in the whole message, or below one parent. What the step selects from one
+//! node is a slice of them.
 
 use std::rc::Rc;
 
@@ -38,15 +39,15 @@ pub(super) struct IndexSlice {
 }
 
 impl IndexSlice {
-    /// How many nodes there are, ancestors included.
+    /// Returns how many nodes there are, ancestors included.
     pub(super) fn len(&self) -> usize {
         self.range.len()
     }
 }
 
 impl<'a> Evaluator<'a> {
-    /// What a hop inside a predicate selects, from an index of what it selects in the whole message or, for siblings,
-    /// below the same parent; nothing if there is no index.
+    /// Returns the slice of an index that a hop inside a predicate selects; nothing if there is no index. The index is
+    /// of the whole message or, for siblings, of the children of the same parent.
     ///
     /// Such a hop is taken from many nodes whose surroundings overlap: `//a[.//b]`, `//a[following-sibling::b]`. As soon
     /// as that has become expensive, the index is made.
@@ -75,8 +76,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(IndexSlice { index, range: first..last, from: id, axis: hop.axis }))
     }
 
-    /// The index of what a hop selects in the whole message or below one parent. With positions, of all that it chooses
-    /// from.
+    /// Returns the index of what a hop selects in the whole message or below one parent. With positions, it is of all that it
+    /// chooses from.
     pub(super) fn index_of(&self, hop: &Hop<'a>, below: NodeId) -> Result<Rc<StepIndex>, EvalError> {
         let cached = self.cache.borrow().index(hop.step, below);
         if let Some(index) = cached {
@@ -124,7 +125,7 @@ impl<'a> Evaluator<'a> {
         self.message.document.nodes[node as usize].end > later
     }
 
-    /// Visit what an index holds of a hop, in axis order.
+    /// Visits the nodes that a hop selects, from its index, in axis order.
     pub(super) fn visit_indexed(&self, indexed: &IndexSlice, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &indexed.index.nodes;
         match indexed.axis {
@@ -156,7 +157,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Visit the last of what an index holds of a hop, in axis order.
+    /// Visits the last of the nodes that a hop selects, from its index, in axis order.
     pub(super) fn visit_last(&self, indexed: &IndexSlice, visit: Visit<'_>) -> Result<(), Halt> {
         self.charge(1)?;
         let part = &indexed.index.nodes[indexed.range.clone()];

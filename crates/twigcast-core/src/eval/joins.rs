@@ -35,13 +35,13 @@ const ENTRY_BYTES: usize = size_of::<(u32, NodeId, NodeId)>() + size_of::<(u32, 
 const VALUE_BYTES: usize = size_of::<(Box<str>, u32)>() + 16;
 
 impl Join {
-    /// Bytes of it, about.
+    /// Returns about how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         let texts: usize = self.numbers.keys().map(|value| value.len() + VALUE_BYTES).sum();
         texts + self.starts.len() * ENTRY_BYTES
     }
 
-    /// Bytes of the longest value.
+    /// Returns the length of the longest value in bytes.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
@@ -80,7 +80,7 @@ impl Join {
 }
 
 impl<'a> Evaluator<'a> {
-    /// Can the values that a path leads to be found for all context nodes at once?
+    /// Returns `true` if the values that a path leads to can be computed for all context nodes at once.
     pub(super) fn is_joinable(&self, path: &Path) -> bool {
         if !self.is_worth_tables() || path.start != PathStart::Context {
             return false;

@@ -2,7 +2,7 @@
 //! parent, as `sum(../*)` does, which all siblings ask.
 
 use crate::document::{NO_NODE, NodeId};
-use crate::query::ast::{Axis, Expr, Function, Path, PathStart};
+use crate::query::ast::{Axis, Expr, Path, PathStart};
 
 use super::{Context, EvalError, Evaluator, NodeRef};
 
@@ -18,26 +18,14 @@ enum ContextDependence {
 }
 
 fn reach(expr: &Expr) -> ContextDependence {
-    match expr {
-        Expr::Number(_) | Expr::Literal(_) => ContextDependence::Nothing,
-        Expr::Negate(operand) => reach(operand),
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => reach(left).max(reach(right)),
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => reach_of_all(operands),
-        Expr::Path(path) => reach_of_path(path),
-        Expr::Call { function, arguments } => {
-            let own = match function {
-                Function::Position | Function::Last | Function::Lang => ContextDependence::Context,
-                Function::True | Function::False => ContextDependence::Nothing,
-                _ if arguments.is_empty() => ContextDependence::Context,
-                _ => ContextDependence::Nothing,
-            };
-            own.max(reach_of_all(arguments))
+    let own = match expr {
+        Expr::Path(path) => return reach_of_path(path),
+        Expr::Call { function, arguments } if function.facts().reads_context(arguments.len()) => {
+            ContextDependence::Context
         }
-    }
-}
-
-fn reach_of_all(operands: &[Expr]) -> ContextDependence {
-    operands.iter().map(reach).max().unwrap_or(ContextDependence::Nothing)
+        _ => ContextDependence::Nothing,
+    };
+    expr.operands().map(reach).fold(own, Ord::max)
 }
 
 fn reach_of_path(path: &Path) -> ContextDependence {
@@ -53,7 +41,7 @@ fn reach_of_path(path: &Path) -> ContextDependence {
 }
 
 impl<'a> Evaluator<'a> {
-    /// By which node the value of an expression is remembered; nothing if it is not worth that.
+    /// Returns the node by which the value of an expression is cached; nothing if caching does not pay.
     pub(super) fn anchor(&self, expr: &Expr, context: Context) -> Option<NodeId> {
         if self.nesting.get() == 0 || !self.is_expensive() || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
             return None;
@@ -61,7 +49,7 @@ impl<'a> Evaluator<'a> {
         self.anchored(reach(expr), context)
     }
 
-    /// The same for the node-set of a path. Of absolute paths it is always remembered.
+    /// Returns the node by which the node-set of a path is cached. That of an absolute path always is.
     pub(super) fn path_anchor(&self, path: &Path, context: Context) -> Option<NodeId> {
         if self.is_invariant(path) {
             return Some(NO_NODE);
@@ -80,7 +68,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `number()` of a function call, remembered by its anchor.
+    /// Returns `number()` of a function call, cached by its anchor.
     pub(super) fn call_number(&self, expr: &'a Expr, context: Context) -> Result<Option<f64>, EvalError> {
         let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
         let cached = self.cache.borrow().number(expr, anchor);
@@ -92,7 +80,7 @@ impl<'a> Evaluator<'a> {
         Ok(Some(number))
     }
 
-    /// The truth of an expression that many nodes have in common, remembered by its anchor.
+    /// Returns the truth of an expression that many nodes have in common, cached by its anchor.
     pub(super) fn common_truth(&self, expr: &'a Expr, context: Context) -> Result<Option<bool>, EvalError> {
         let Some(anchor) = self.anchor(expr, context) else { return Ok(None) };
         self.remembered(expr, context, NodeRef::Node(anchor)).map(Some)

@@ -12,6 +12,24 @@
 //!   [`EvalError::BudgetExceeded`] instead of taking minutes on one message.
 //!
 //! Recursion follows the query (which registration limits), never the document.
+//!
+//! ```
+//! use twigcast_core::document::{Document, Message};
+//! use twigcast_core::eval::{Context, Evaluator};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::query::{Dialect, ParseOptions, Query, parse};
+//! use twigcast_core::scan::{RecordOptions, Scanner};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let (limits, mut vocabulary) = (Limits::default(), Vocabulary::new());
+//! let namespaces = [("p", "urn:example")];
+//! let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+//! let Ok(Query::XPath(expr)) = parse("count(//b) + 1", &options, &mut vocabulary) else { unreachable!() };
+//! let (source, mut document) = (b"<a><b/><b/></a>", Document::default());
+//! Scanner::new().scan(source, &vocabulary, &limits, RecordOptions::ALL, &mut document).expect("well-formed");
+//! let evaluator = Evaluator::new(Message { source, document: &document }, &vocabulary, &[]);
+//! assert_eq!(evaluator.number(&expr, Context::DOCUMENT), Ok(3.0));
+//! ```
 
 mod axes;
 mod bits;
@@ -64,7 +82,7 @@ pub enum Value<'a> {
     Nodes(Vec<NodeRef>),
 }
 
-/// Where an expression is evaluated.
+/// The context of an evaluation: node, position and size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Context {
     /// The context node.
@@ -79,7 +97,7 @@ impl Context {
     /// The document node, alone: where a query starts.
     pub const DOCUMENT: Self = Self::at(NodeRef::Node(0));
 
-    /// A node, alone.
+    /// Returns the context of a node alone.
     pub const fn at(node: NodeRef) -> Self {
         Self { node, position: 1, size: 1 }
     }
@@ -90,7 +108,7 @@ impl Context {
 pub enum EvalError {
     /// The query looked at more nodes of this message than it may.
     BudgetExceeded {
-        /// How many it may look at.
+        /// The limit on the visits.
         visits_max: u64,
     },
     /// Something that is no node-set stands where only a node-set can.
@@ -172,7 +190,7 @@ pub struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// An evaluator without a budget. `variables` holds the values of the For-Where-Return variables by number.
+    /// Creates an evaluator without a budget. `variables` holds the values of the For-Where-Return variables by number.
     pub fn new(message: Message<'a>, vocabulary: &'a Vocabulary, variables: &'a [Value<'a>]) -> Self {
         Self {
             message,
@@ -191,24 +209,24 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The same, ending with [`EvalError::BudgetExceeded`] once more than `visits_max` nodes were looked at.
+    /// Returns the evaluator with a budget: it ends with [`EvalError::BudgetExceeded`] after `visits_max` visits.
     #[must_use]
     pub fn with_budget(self, visits_max: u64) -> Self {
         self.visits_max.set(visits_max);
         self
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> Message<'a> {
         self.message
     }
 
-    /// How many nodes were looked at so far.
+    /// Returns how many nodes were looked at so far.
     pub fn visits(&self) -> u64 {
         self.visits.get()
     }
 
-    /// Start counting visits afresh, for the next query on the same message.
+    /// Starts counting visits afresh, for the next query on the same message.
     pub fn reset_visits(&self) {
         self.visits.set(0);
     }
@@ -218,7 +236,7 @@ impl<'a> Evaluator<'a> {
         self.visits.get() >= EXPENSIVE_MIN
     }
 
-    /// Count visits for one query from now on, on top of those that it has had on this message. So a query that is
+    /// Counts visits for one query from now on, on top of those that it has had on this message. So a query that is
     /// asked of many nodes has one budget for all of them.
     pub fn resume(&self, query: u32) {
         let payer = self.payer.replace(query);
@@ -232,7 +250,7 @@ impl<'a> Evaluator<'a> {
         self.visits.set(if spent.is_empty() { 0 } else { spent.get(&query).copied().unwrap_or(0) });
     }
 
-    /// Count `visits` more visits.
+    /// Counts `visits` more visits.
     #[inline]
     pub(crate) fn charge(&self, visits: u64) -> Result<(), EvalError> {
         let total = self.visits.get() + visits;
@@ -244,7 +262,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     pub fn value(&self, expr: &'a Expr, context: Context) -> Result<Value<'a>, EvalError> {
         match expr {
             Expr::Or(_) | Expr::And(_) | Expr::Compare { .. } => Ok(Value::Boolean(self.boolean(expr, context)?)),
@@ -262,7 +280,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `boolean()` of an expression: what decides whether a query matches.
+    /// Returns `boolean()` of an expression: what decides whether a query matches.
     pub fn boolean(&self, expr: &'a Expr, context: Context) -> Result<bool, EvalError> {
         match expr {
             Expr::Or(operands) => self.any(operands, context),
@@ -298,8 +316,8 @@ impl<'a> Evaluator<'a> {
         Ok(false)
     }
 
-    /// `boolean()` of a condition that is asked of one node after the other: what it says of other parts of the message
-    /// than the node's is found once.
+    /// Returns `boolean()` of a condition that is asked of one node after the other: what it says of other parts of the
+    /// message than the node's is found once.
     pub fn condition(&self, expr: &'a Expr, node: NodeRef) -> Result<bool, EvalError> {
         let context = Context::at(node);
         self.nested(|| match self.common_truth(expr, context)? {
@@ -308,17 +326,17 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// The value of an expression that is asked of one node after the other.
+    /// Returns the value of an expression that is asked of one node after the other.
     pub fn value_at(&self, expr: &'a Expr, node: NodeRef) -> Result<Value<'a>, EvalError> {
         self.nested(|| self.value(expr, Context::at(node)))
     }
 
-    /// `string()` of an expression that is asked of one node after the other.
+    /// Returns `string()` of an expression that is asked of one node after the other.
     pub fn string_at(&self, expr: &'a Expr, node: NodeRef) -> Result<Cow<'a, str>, EvalError> {
         self.nested(|| self.string(expr, Context::at(node)))
     }
 
-    /// `number()` of an expression that is asked of one node after the other.
+    /// Returns `number()` of an expression that is asked of one node after the other.
     pub fn number_at(&self, expr: &'a Expr, node: NodeRef) -> Result<f64, EvalError> {
         self.nested(|| self.number(expr, Context::at(node)))
     }
@@ -331,7 +349,7 @@ impl<'a> Evaluator<'a> {
         value
     }
 
-    /// `number()` of an expression.
+    /// Returns `number()` of an expression.
     pub fn number(&self, expr: &'a Expr, context: Context) -> Result<f64, EvalError> {
         match expr {
             Expr::Number(number) => Ok(*number),
@@ -370,7 +388,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `string()` of an expression.
+    /// Returns `string()` of an expression.
     pub fn string(&self, expr: &'a Expr, context: Context) -> Result<Cow<'a, str>, EvalError> {
         if let Expr::Path(path) = expr
             && bare(path).is_none()
@@ -385,7 +403,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The nodes that an expression selects, distinct and in document order.
+    /// Returns the nodes that an expression selects, distinct and in document order.
     pub fn nodes(&self, expr: &'a Expr, context: Context) -> Result<Vec<NodeRef>, EvalError> {
         match expr {
             Expr::Path(path) => self.path_nodes(path, context),
@@ -405,7 +423,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// How many nodes an expression selects.
+    /// Returns how many nodes an expression selects.
     pub fn count(&self, expr: &'a Expr, context: Context) -> Result<usize, EvalError> {
         match expr {
             Expr::Path(path) => self.path_count(path, context, usize::MAX),
@@ -413,12 +431,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Does a relative path lead from a node to some node?
+    /// Returns `true` if a relative path selects a node from a context node.
     pub fn exists(&self, steps: &'a [Step], from: NodeRef) -> Result<bool, EvalError> {
         self.steps_reach(steps, from, &mut |_| Err(Halt::Found))
     }
 
-    /// Would `child::test[predicates]`, taken from the parent of `node`, select `node`?
+    /// Returns `true` if `child::test[predicates]`, taken from the parent of `node`, selects `node`.
     ///
     /// Positions count among the parent's children. The step's axis is not looked at.
     pub fn predicates_hold(&self, step: &'a Step, node: NodeId) -> Result<bool, EvalError> {
@@ -431,12 +449,12 @@ impl<'a> Evaluator<'a> {
         self.predicate(predicate, context)
     }
 
-    /// Is the value of an expression a number?
+    /// Returns `true` if the value of an expression is a number.
     pub fn is_number(&self, expr: &Expr) -> bool {
         self.type_of(expr) == ExprType::Number
     }
 
-    /// The nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.
+    /// Returns the nodes on an axis that pass a node test, in axis order: what the predicates of a step choose from.
     pub fn candidates(&self, from: NodeRef, axis: Axis, test: &NodeTest) -> Result<Vec<NodeRef>, EvalError> {
         let mut nodes = Vec::new();
         was_stopped(self.walk(from, axis, test, &mut |node| {
@@ -446,20 +464,15 @@ impl<'a> Evaluator<'a> {
         Ok(nodes)
     }
 
-    /// Keep the nodes of a list that pass a predicate, positions counting in the list's order.
+    /// Keeps the nodes of a list that pass a predicate, positions counting in the list's order.
     pub fn keep(&self, predicate: &'a Expr, nodes: &mut Vec<NodeRef>) -> Result<(), EvalError> {
         self.filter(std::slice::from_ref(predicate), nodes)
     }
 
-    /// The nodes that one step selects from context nodes (distinct, in document order): the same kind of list.
+    /// Returns the nodes that one step selects from context nodes (distinct, in document order): the same kind of list.
     pub fn step(&self, contexts: &[NodeRef], step: &'a Step) -> Result<Vec<NodeRef>, EvalError> {
         self.step_nodes(contexts, step)
     }
-}
-
-/// Can the truth of a predicate depend on the context position or size?
-pub fn is_positional(predicate: &Expr) -> bool {
-    predicates::predicate_dependence(predicate) != predicates::Dependence::Node
 }
 
 /// A path without steps or predicates: another way to write a variable or an expression of any type.
@@ -479,7 +492,7 @@ fn bare(path: &Path) -> Option<BarePath<'_>> {
     }
 }
 
-/// `boolean()` of a value.
+/// Returns `boolean()` of a value.
 pub(super) fn truth(value: &Value<'_>) -> bool {
     match value {
         Value::Boolean(truth) => *truth,

@@ -24,7 +24,7 @@ pub enum NodeRef {
 }
 
 impl NodeRef {
-    /// The element that an attribute or namespace node belongs to; the node itself otherwise.
+    /// Returns the element that an attribute or namespace node belongs to; the node itself otherwise.
     #[inline]
     pub fn tree_node(self, document: &Document) -> NodeId {
         match self {
@@ -34,7 +34,7 @@ impl NodeRef {
         }
     }
 
-    /// Sort key for document order: an element, its namespace nodes, its attributes, its children.
+    /// Returns a sort key for document order: an element, its namespace nodes, its attributes, its children.
     ///
     /// A message has less than 2^32 bytes and a node or attribute takes at least two, so 31 bits hold either index.
     #[inline]
@@ -49,7 +49,7 @@ impl NodeRef {
 }
 
 impl Evaluator<'_> {
-    /// Put nodes in document order and drop duplicates.
+    /// Puts nodes in document order and drops duplicates.
     pub(super) fn sort_unique(&self, nodes: &mut Vec<NodeRef>) {
         let document = self.message.document;
         if nodes.is_sorted_by(|a, b| a.order(document) < b.order(document)) {

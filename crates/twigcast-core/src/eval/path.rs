@@ -9,8 +9,9 @@ use std::rc::Rc;
 
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, Path, PathStart, Step};
+use crate::query::functions::Dependence;
 
-use super::predicates::{Dependence, dependence_of_all};
+use super::predicates::dependence_of_all;
 use super::steps::Hop;
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Value, Visit, was_stopped};
 
@@ -18,7 +19,7 @@ use super::{Context, EvalError, Evaluator, Halt, NodeRef, Value, Visit, was_stop
 const STREAMED_STEPS_MAX: usize = 48;
 
 impl<'a> Evaluator<'a> {
-    /// Does a path select anything?
+    /// Returns `true` if a path selects a node.
     pub(super) fn path_exists(&self, path: &'a Path, context: Context) -> Result<bool, EvalError> {
         let anchor = self.path_anchor(path, context);
         if let Some(anchor) = anchor {
@@ -37,12 +38,12 @@ impl<'a> Evaluator<'a> {
         Ok(exists)
     }
 
-    /// Inside a predicate, an absolute path is the same for each node.
+    /// Returns `true` if a path inside a predicate is absolute, so that it selects the same for each node.
     pub(super) fn is_invariant(&self, path: &Path) -> bool {
         self.nesting.get() > 0 && path.start == PathStart::Root && !path.steps.is_empty()
     }
 
-    /// The nodes of an absolute path inside a predicate, found once.
+    /// Returns the nodes of an absolute path inside a predicate, found once.
     pub(super) fn invariant_nodes(&self, path: &'a Path) -> Result<Option<Rc<[NodeRef]>>, EvalError> {
         if !self.is_invariant(path) {
             return Ok(None);
@@ -56,8 +57,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(nodes))
     }
 
-    /// Visit the nodes of a path, in any order and perhaps repeatedly, until `visit` has what it wanted; returns whether
-    /// it had.
+    /// Visits the nodes of a path, in any order and perhaps repeatedly, until `visit` has what it wanted; returns
+    /// whether it had.
     pub(super) fn any_of_path(&self, path: &'a Path, context: Context, visit: Visit<'_>) -> Result<bool, EvalError> {
         if self.exists_in_table(path, context)? == Some(false) {
             return Ok(false);
@@ -77,7 +78,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The same for any expression that is a node-set.
+    /// Visits the nodes of any expression that is a node-set, as [`Self::any_of_path`] does.
     pub(super) fn any_of(&self, expr: &'a Expr, context: Context, visit: Visit<'_>) -> Result<bool, EvalError> {
         match expr {
             Expr::Path(path) => match self.invariant_nodes(path)? {
@@ -96,7 +97,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The nodes that a path selects, distinct and in document order.
+    /// Returns the nodes that a path selects, distinct and in document order.
     pub(super) fn path_nodes(&self, path: &'a Path, context: Context) -> Result<Vec<NodeRef>, EvalError> {
         match self.invariant_nodes(path)? {
             Some(nodes) => Ok(nodes.to_vec()),
@@ -115,7 +116,7 @@ impl<'a> Evaluator<'a> {
         self.collect(|visit| self.take_steps(&path.steps, start, visit))
     }
 
-    /// How many nodes a path selects, counting up to `enough`.
+    /// Returns how many nodes a path selects, counting up to `enough`.
     pub(super) fn path_count(&self, path: &'a Path, context: Context, enough: usize) -> Result<usize, EvalError> {
         if let Some(nodes) = self.invariant_nodes(path)? {
             return Ok(nodes.len());
@@ -138,7 +139,7 @@ impl<'a> Evaluator<'a> {
         Ok(count)
     }
 
-    /// The first node of a path in document order.
+    /// Returns the first node of a path in document order.
     pub(super) fn path_first(&self, path: &'a Path, context: Context) -> Result<Option<NodeRef>, EvalError> {
         let from = match path.start {
             PathStart::Root => NodeRef::Node(0),
@@ -190,7 +191,7 @@ impl<'a> Evaluator<'a> {
         contexts.into_iter().try_for_each(visit)
     }
 
-    /// Visit what steps select from one node until `visit` has what it wanted; returns whether it had.
+    /// Visits what steps select from one node until `visit` has what it wanted; returns whether it had.
     pub(super) fn steps_reach(&self, steps: &'a [Step], from: NodeRef, visit: Visit<'_>) -> Result<bool, EvalError> {
         if is_streamable(steps) {
             was_stopped(self.stream(steps, from, false, &mut Coverage::default(), visit))

@@ -6,8 +6,10 @@ use rustc_hash::FxHashSet;
 
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Step};
+use crate::query::functions::Dependence;
+use crate::query::position::is_positional;
 
-use super::predicates::{Dependence, dependence_of_all, is_last, position_limit, predicate_dependence};
+use super::predicates::{dependence_of_all, is_last, position_limit};
 use super::{Context, EvalError, Evaluator, Halt, NodeRef, Visit, was_stopped};
 
 /// Predicates that count positions on the fly; longer lists are filtered one after the other.
@@ -21,12 +23,12 @@ pub(super) struct Hop<'a> {
     pub(super) step: &'a Step,
     /// Take the step from each descendant of the context node, and from itself.
     pub(super) from_descendants: bool,
-    /// What the predicates depend on.
+    /// The dependence of the predicates on positions.
     pub(super) dependence: Dependence,
 }
 
 impl<'a> Hop<'a> {
-    /// The first hop of a path, and the steps after it.
+    /// Returns the first hop of a path, and the steps after it.
     pub(super) fn first(steps: &'a [Step]) -> Option<(Self, &'a [Step])> {
         let (step, rest) = steps.split_first()?;
         let dependence = dependence_of_all(&step.predicates);
@@ -46,12 +48,12 @@ impl<'a> Hop<'a> {
         Some((Self { axis, step: next, from_descendants, dependence }, after))
     }
 
-    /// Without positions, a set of context nodes can be handled at once.
+    /// Returns `true` if the hop has no positions, so that a set of context nodes can be handled at once.
     pub(super) fn is_set_wise(&self) -> bool {
         self.dependence == Dependence::Node
     }
 
-    /// The range of nodes that the hop looks at from a tree node, if it is a descendant hop.
+    /// Returns the range of nodes that the hop looks at from a tree node, if it is a descendant hop.
     pub(super) fn range(&self, from: NodeId, end: NodeId) -> Option<(NodeId, NodeId)> {
         if self.from_descendants {
             return Some((from, end));
@@ -63,7 +65,7 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// Do distinct context nodes give distinct results (given that descendant hops merge their ranges)?
+    /// Returns `true` if distinct context nodes give distinct results (given that descendant hops merge their ranges).
     pub(super) fn keeps_distinct(&self) -> bool {
         match self.axis {
             Axis::Child | Axis::Attribute | Axis::Namespace | Axis::SelfAxis => true,
@@ -72,7 +74,7 @@ impl<'a> Hop<'a> {
         }
     }
 
-    /// Can the results of this hop from one node lie inside each other?
+    /// Returns `true` if results of this hop from one node may lie inside each other.
     pub(super) fn can_nest(&self) -> bool {
         self.from_descendants
             || matches!(
@@ -88,7 +90,7 @@ impl<'a> Hop<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// Visit what a hop selects from one context node, in axis order.
+    /// Visits what a hop selects from one context node, in axis order.
     pub(super) fn select(&self, hop: &Hop<'a>, from: NodeRef, visit: Visit<'_>) -> Result<(), Halt> {
         if hop.from_descendants {
             let NodeRef::Node(id) = from else { return Ok(()) };
@@ -159,7 +161,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Keep the nodes that pass predicates, one predicate after the other, positions counting in list order.
+    /// Keeps the nodes that pass predicates, one predicate after the other, positions counting in list order.
     pub(super) fn filter(&self, predicates: &'a [Expr], nodes: &mut Vec<NodeRef>) -> Result<(), EvalError> {
         for predicate in predicates {
             let size = nodes.len() as u32;
@@ -180,7 +182,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Visit what a descendant hop selects in a range of nodes.
+    /// Visits what a descendant hop selects in a range of nodes.
     pub(super) fn select_range(&self, hop: &Hop<'a>, start: NodeId, end: NodeId, visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &self.message.document.nodes;
         if hop.from_descendants {
@@ -205,7 +207,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Visit, once each, what a hop selects from context nodes that are distinct and in document order.
+    /// Visits, once each, what a hop selects from context nodes that are distinct and in document order.
     pub(super) fn select_all(&self, hop: &Hop<'a>, contexts: &[NodeRef], visit: Visit<'_>) -> Result<(), Halt> {
         let nodes = &self.message.document.nodes;
         match contexts {
@@ -318,14 +320,14 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// What one step selects from several context nodes.
+    /// Returns the nodes that one step selects from several context nodes.
     pub(super) fn step_nodes(&self, contexts: &[NodeRef], step: &'a Step) -> Result<Vec<NodeRef>, EvalError> {
         let dependence = dependence_of_all(&step.predicates);
         let hop = Hop { axis: step.axis, step, from_descendants: false, dependence };
         self.collect(|visit| self.select_all(&hop, contexts, visit))
     }
 
-    /// The nodes of a walk, in document order.
+    /// Returns the nodes of a walk, in document order.
     pub(super) fn collect(&self, walk: impl FnOnce(Visit<'_>) -> Result<(), Halt>) -> Result<Vec<NodeRef>, EvalError> {
         let mut nodes = Vec::new();
         was_stopped(walk(&mut |node| {
@@ -336,7 +338,7 @@ impl<'a> Evaluator<'a> {
         Ok(nodes)
     }
 
-    /// See [`Evaluator::predicates_hold`].
+    /// Implements [`Evaluator::predicates_hold`].
     pub(super) fn selects_as_child(&self, step: &'a Step, node: NodeId) -> Result<bool, EvalError> {
         if !self.node_passes(&step.test, node) {
             return Ok(false);
@@ -345,7 +347,7 @@ impl<'a> Evaluator<'a> {
         if parent == NO_NODE {
             return Ok(false);
         }
-        let independent = step.predicates.iter().take_while(|p| predicate_dependence(p) == Dependence::Node).count();
+        let independent = step.predicates.iter().take_while(|p| !is_positional(p)).count();
         if !self.all_hold(&step.predicates[..independent], NodeRef::Node(node))? {
             return Ok(false);
         }

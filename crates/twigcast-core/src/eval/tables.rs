@@ -12,16 +12,17 @@
 
 use crate::document::{NO_NODE, NodeId};
 use crate::query::ast::{Axis, Expr, NodeTest, Path, PathStart, Step};
+use crate::query::functions::Dependence;
 
 use super::bits::NodeBits;
-use super::predicates::{Dependence, dependence_of_all};
+use super::predicates::dependence_of_all;
 use super::steps::Hop;
 use super::{Context, EvalError, Evaluator, NodeRef};
 
 /// The part of the visits left that one table may take.
 const SHARE: u64 = 4;
 
-/// What the numbers of a table stand for.
+/// The nodes that the numbers of a table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TableDomain {
     /// Tree nodes.
@@ -30,20 +31,20 @@ pub(super) enum TableDomain {
     Attributes,
 }
 
-/// What a table says of an expression, which has a place by its address.
+/// The question about an expression that a table answers; the expression is identified by its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TableQuestion {
-    /// Whether it leads to any node.
+    /// The existence of a node that it selects.
     Existence(*const ()),
-    /// Whether it leads to a node with what it is compared with.
+    /// The existence of a node that it selects and that compares as the expression asks.
     Comparison(*const ()),
 }
 
-/// What is asked of the nodes that a path leads to.
+/// The condition that a node at the end of a path must satisfy.
 pub(super) type PathTarget<'t> = &'t mut dyn FnMut(NodeRef) -> Result<bool, EvalError>;
 
 impl<'a> Evaluator<'a> {
-    /// Is the query at work so expensive that a walk through the whole message is little beside?
+    /// Returns `true` if the query is so expensive that a walk through the whole message costs little in comparison.
     #[inline]
     pub(super) fn is_worth_tables(&self) -> bool {
         self.nesting.get() > 0 && self.is_expensive() && self.visits.get() >= self.message.document.nodes.len() as u64
@@ -96,7 +97,7 @@ impl<'a> Evaluator<'a> {
         Ok(holds)
     }
 
-    /// Do work that may take a share of the visits left; nothing if it would have taken more.
+    /// Performs work that may take a share of the visits left; returns nothing if it would take more.
     pub(super) fn within_share<T>(&self, work: impl FnOnce() -> Result<T, EvalError>) -> Result<Option<T>, EvalError> {
         let visits_max = self.visits_max.get();
         let visits = self.visits.get();

@@ -28,9 +28,9 @@ const OCCURRENCES_COST: usize = 1 << 24;
 
 /// A text that is only looked at.
 pub(super) struct BorrowedText<'e> {
-    /// What it says.
+    /// The characters.
     pub(super) text: Cow<'e, str>,
-    /// Where it is in all of the message's text, if it was read from there.
+    /// The range in the text of the whole message, if it was read from there.
     pub(super) range: Option<TextRange>,
 }
 
@@ -40,7 +40,7 @@ impl<'e> From<Cow<'e, str>> for BorrowedText<'e> {
     }
 }
 
-/// The visits that handling a text counts as.
+/// Returns the visits that handling a text counts as.
 pub(crate) fn visits_of(text: &str) -> u64 {
     (text.len() / BYTES_PER_VISIT) as u64
 }
@@ -52,13 +52,13 @@ impl<'a> Evaluator<'a> {
         std::str::from_utf8(span.of(self.message.source)).unwrap_or_default()
     }
 
-    /// Count the handling of a text.
+    /// Counts the handling of a text.
     #[inline]
     pub(super) fn charge_text(&self, bytes: usize) -> Result<(), EvalError> {
         self.charge((bytes / BYTES_PER_VISIT) as u64)
     }
 
-    /// The string-value of a node.
+    /// Returns the string-value of a node.
     pub fn string_value(&self, node: NodeRef) -> Result<Cow<'a, str>, EvalError> {
         let value = match node {
             NodeRef::Node(id) => {
@@ -86,7 +86,7 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
-    /// The text of the message in one piece, once the query at work has looked at as many nodes as there are.
+    /// Returns the text of the message in one piece, once the query at work has looked at as many nodes as there are.
     pub(super) fn texts(&self) -> Result<Option<&MessageText>, EvalError> {
         if let Some(texts) = self.texts.get() {
             return Ok(texts.as_ref());
@@ -100,7 +100,7 @@ impl<'a> Evaluator<'a> {
         Ok(self.texts_now())
     }
 
-    /// The same, made now if it was not before.
+    /// Returns the text of the message in one piece, made at the first call.
     pub(super) fn texts_now(&self) -> Option<&MessageText> {
         let make = || {
             let fits = self.cache.borrow_mut().admit_bytes(MessageText::bytes_at_most(self.message));
@@ -122,7 +122,7 @@ impl<'a> Evaluator<'a> {
         Ok(Some((texts, texts.range(self.message.document, id))))
     }
 
-    /// The string-value of a node, to be looked at only: whoever does that counts what is looked at.
+    /// Returns the string-value of a node, to be looked at only: whoever does that counts what is looked at.
     pub(super) fn reading(&self, node: NodeRef) -> Result<BorrowedText<'_>, EvalError> {
         if let NodeRef::Node(id) = node
             && matches!(self.message.document.nodes[id as usize].kind, NodeKind::Document | NodeKind::Element)
@@ -133,14 +133,14 @@ impl<'a> Evaluator<'a> {
         Ok(self.string_value(node)?.into())
     }
 
-    /// The string-value of a node, all of which is looked at: to hash a long text takes its time.
+    /// Returns the string-value of a node, all of which is looked at: to hash a long text takes its time.
     pub(super) fn whole_reading(&self, node: NodeRef) -> Result<Cow<'_, str>, EvalError> {
         let BorrowedText { text, range } = self.reading(node)?;
         self.charge_text(range.map_or(0, |range| range.len()))?;
         Ok(text)
     }
 
-    /// The same, unless it is longer than so many bytes.
+    /// Returns the string-value of a node, unless it is longer than so many bytes.
     pub(super) fn short_reading(&self, node: NodeRef, longest: usize) -> Result<Option<Cow<'_, str>>, EvalError> {
         let BorrowedText { text, range } = self.reading(node)?;
         if text.len() > longest {
@@ -150,7 +150,7 @@ impl<'a> Evaluator<'a> {
         Ok(Some(text))
     }
 
-    /// `string()` of an expression, to be looked at only.
+    /// Returns `string()` of an expression, to be looked at only.
     pub(super) fn text(&self, expr: &'a Expr, context: Context) -> Result<BorrowedText<'_>, EvalError> {
         let first = match expr {
             Expr::Call { function: Function::String, arguments } => match arguments.first() {
@@ -170,7 +170,7 @@ impl<'a> Evaluator<'a> {
         first.map_or(Ok(Cow::Borrowed("").into()), |node| self.reading(node))
     }
 
-    /// `number()` of a node's string-value.
+    /// Returns `number()` of a node's string-value.
     pub(super) fn number_value(&self, node: NodeRef) -> Result<f64, EvalError> {
         let BorrowedText { text, range } = self.reading(node)?;
         if range.is_none() {
@@ -270,7 +270,7 @@ impl<'a> Evaluator<'a> {
         &self.message.document.attributes[attribute as usize]
     }
 
-    /// Target and content of a processing instruction.
+    /// Returns target and content of a processing instruction.
     pub(super) fn instruction(&self, node: NodeId) -> (&'a str, &'a str) {
         let markup = self.slice(self.message.document.nodes[node as usize].span);
         let inside = markup.strip_prefix("<?").and_then(|m| m.strip_suffix("?>")).unwrap_or(markup);
@@ -278,7 +278,7 @@ impl<'a> Evaluator<'a> {
         (target, content.trim_start_matches(number::SPACES))
     }
 
-    /// The prefix that a namespace node is called by.
+    /// Returns the prefix that a namespace node is called by.
     pub(super) fn declared_prefix(&self, declaration: u32) -> &'a str {
         if declaration == XML_DECLARATION {
             "xml"
@@ -287,7 +287,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The namespace URI that a declaration binds.
+    /// Returns the namespace URI that a declaration binds.
     pub(super) fn declared_uri(&self, declaration: u32) -> Cow<'a, str> {
         if declaration == XML_DECLARATION {
             return Cow::Borrowed(XML_NAMESPACE);
@@ -300,7 +300,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `name()`: the name as written, prefix included; empty for nodes without one.
+    /// Returns `name()` of a node: the name as written, prefix included; empty for nodes without a name.
     pub fn qualified_name(&self, node: NodeRef) -> &'a str {
         match node {
             NodeRef::Node(id) => match self.message.document.nodes[id as usize].kind {
@@ -313,7 +313,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `local-name()`.
+    /// Returns `local-name()` of a node.
     pub fn local_name(&self, node: NodeRef) -> &'a str {
         let name = self.qualified_name(node);
         match node {
@@ -323,7 +323,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `namespace-uri()`: empty for nodes whose name has none.
+    /// Returns `namespace-uri()` of a node; empty for nodes whose name has none.
     pub fn namespace_uri(&self, node: NodeRef) -> Cow<'a, str> {
         let document = self.message.document;
         let id = match node {
@@ -341,7 +341,7 @@ impl<'a> Evaluator<'a> {
             .map_or(Cow::Borrowed(""), |declaration| self.declared_uri(declaration))
     }
 
-    /// The indices of the declarations on one element.
+    /// Returns the indices of the declarations on one element.
     pub(super) fn declarations_on(&self, element: NodeId) -> std::ops::Range<usize> {
         let declarations = &self.message.document.declarations;
         let start = declarations.partition_point(|d| d.owner < element);

@@ -24,7 +24,7 @@ pub(super) struct MessageText {
 pub(super) type TextRange = std::ops::Range<usize>;
 
 impl MessageText {
-    /// Bytes that the text of a message may take at most.
+    /// Returns the bytes that the text of a message may take at most.
     pub(super) fn bytes_at_most(message: Message<'_>) -> usize {
         message.source.len() + size_of::<u32>() * (message.document.nodes.len() + 1 + message.source.len() / STRIDE)
     }
@@ -45,28 +45,28 @@ impl MessageText {
         Self { text, starts: starts.into(), characters }
     }
 
-    /// Bytes of it.
+    /// Returns its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.text.capacity() + size_of::<u32>() * (self.starts.len() + self.characters.len())
     }
 
-    /// Where the string-value of an element or the document node is.
+    /// Returns the range of the string-value of an element or the document node.
     pub(super) fn range(&self, document: &Document, node: NodeId) -> TextRange {
         let end = document.nodes[node as usize].end;
         self.starts[node as usize] as usize..self.starts[end as usize] as usize
     }
 
-    /// The whole of it.
+    /// Returns the whole text.
     pub(super) fn all(&self) -> &str {
         &self.text
     }
 
-    /// A slice of the text.
+    /// Returns a slice of the text.
     pub(super) fn slice(&self, range: TextRange) -> &str {
         &self.text[range]
     }
 
-    /// How many characters a slice has.
+    /// Returns how many characters a slice has.
     pub(super) fn count(&self, range: TextRange) -> usize {
         if self.characters.is_empty() {
             range.len()
@@ -80,7 +80,8 @@ impl MessageText {
         self.characters[stride] as usize + starting_in(&self.text.as_bytes()[stride * STRIDE..end])
     }
 
-    /// Where in the text a part of it occurs, also where occurrences overlap; nothing if there are more than `most`.
+    /// Returns where in the text a part of it occurs, also where occurrences overlap; nothing if there are more than
+    /// `most`.
     pub(super) fn occurrences(&self, part: &str, most: usize) -> Option<Box<[u32]>> {
         let finder = memmem::Finder::new(part);
         let mut matches = Vec::new();

@@ -11,7 +11,7 @@ use super::report::{Hint, HintKind};
 /// Values that are looked at for near misses.
 const VALUES_MAX: usize = 200;
 
-/// The near misses of a node-set (`text`, as the query writes it) that does not compare with a constant.
+/// Returns the near misses of a node-set (`text`, as the query writes it) that does not compare with a constant.
 pub(super) fn hints(
     evaluator: &Evaluator<'_>,
     text: &str,
@@ -40,7 +40,7 @@ pub(super) fn hints(
     Ok(hints)
 }
 
-/// The near misses of a string or number that does not compare with another.
+/// Returns the near misses of a string or number that does not compare with another.
 pub(super) fn scalar_hints(text: &str, value: &Value<'_>, op: CompareOp, other: &Value<'_>) -> Vec<Hint> {
     let miss = match (op, value, other) {
         (CompareOp::Equal, Value::String(value), Value::String(expected)) => near_text(text, value, expected),
@@ -121,7 +121,7 @@ fn near_number(text: &str, value: &str) -> Option<(HintKind, String)> {
     Some((HintKind::NotANumber, advice))
 }
 
-/// White space as normalize-space() leaves it.
+/// Returns a text with the white space that normalize-space() leaves.
 pub(super) fn normalized(text: &str) -> String {
     text.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }

@@ -17,216 +17,110 @@
 //! | hint | `kind`, `message`, `place` (or null) |
 //! | absent name | `name`, `namespace`, `nearest`: objects with `kind` and `message` |
 
-use std::fmt::Write;
-
 use super::report::{
-    AbsentName, Detail, Example, Explanation, Hint, NodeLocation, OperandReport, PathReport, StepReport, Verdict,
+    AbsentName, Detail, Example, Explanation, Hint, HintKind, NodeLocation, OperandReport, PathReport, StepReport,
+    Verdict,
 };
+use crate::util::json::Json;
 
-/// An explanation as a JSON object.
+/// Returns an explanation as a JSON object.
 pub fn explanation(explanation: &Explanation) -> String {
-    let mut out = ReportWriter::default();
-    out.object(|o| {
-        o.field("matches").boolean(explanation.matches);
-        o.field("condition").text(&explanation.condition);
-        o.field("exact").boolean(explanation.exact);
-        match explanation.node_count {
-            Some(count) => o.field("node_count").number(count),
-            None => o.field("node_count").null(),
-        }
-        o.field("nodes").list(&explanation.nodes, location);
-        verdict(o.field("verdict"), &explanation.verdict);
-        o.field("absent_names").list(&explanation.absent_names, absent_name);
-    });
-    out.text
+    Json::object([
+        ("matches", explanation.matches.into()),
+        ("condition", (&*explanation.condition).into()),
+        ("exact", explanation.exact.into()),
+        ("node_count", Json::optional(explanation.node_count, Json::from)),
+        ("nodes", Json::list(&explanation.nodes, location)),
+        ("verdict", verdict(&explanation.verdict)),
+        ("absent_names", Json::list(&explanation.absent_names, absent_name)),
+    ])
+    .to_string()
 }
 
-/// JSON being written.
-#[derive(Default)]
-struct ReportWriter {
-    text: String,
+fn location(node: &NodeLocation) -> Json {
+    Json::object([
+        ("path", (&*node.path).into()),
+        ("kind", node.kind.into()),
+        ("line", node.line.into()),
+        ("column", node.column.into()),
+        ("value", (&*node.value).into()),
+    ])
 }
 
-impl ReportWriter {
-    fn object(&mut self, fields: impl FnOnce(&mut Self)) {
-        self.text.push('{');
-        fields(self);
-        self.text.push('}');
-    }
-
-    /// The name of the next field.
-    fn field(&mut self, name: &str) -> &mut Self {
-        if !self.text.ends_with('{') {
-            self.text.push(',');
-        }
-        self.text.push('"');
-        self.text.push_str(name);
-        self.text.push_str("\":");
-        self
-    }
-
-    fn list<T>(&mut self, items: &[T], mut write: impl FnMut(&mut Self, &T)) {
-        self.text.push('[');
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
-                self.text.push(',');
-            }
-            write(self, item);
-        }
-        self.text.push(']');
-    }
-
-    fn text(&mut self, value: &str) {
-        self.text.push('"');
-        for character in value.chars() {
-            match character {
-                '"' => self.text.push_str("\\\""),
-                '\\' => self.text.push_str("\\\\"),
-                '\0'..='\u{1f}' => {
-                    // Writing to a string cannot fail.
-                    let _ = write!(self.text, "\\u{:04x}", u32::from(character));
-                }
-                other => self.text.push(other),
-            }
-        }
-        self.text.push('"');
-    }
-
-    fn number(&mut self, value: usize) {
-        let _ = write!(self.text, "{value}");
-    }
-
-    fn boolean(&mut self, value: bool) {
-        self.text.push_str(if value { "true" } else { "false" });
-    }
-
-    fn null(&mut self) {
-        self.text.push_str("null");
-    }
+fn verdict(verdict: &Verdict) -> Json {
+    let mut fields = vec![
+        ("text", (&*verdict.text).into()),
+        ("holds", verdict.holds.into()),
+        ("hints", Json::list(&verdict.hints, hint)),
+    ];
+    fields.extend(detail(&verdict.detail));
+    Json::Object(fields)
 }
 
-fn optional<T>(out: &mut ReportWriter, value: Option<&T>, write: impl FnOnce(&mut ReportWriter, &T)) {
-    match value {
-        Some(value) => write(out, value),
-        None => out.null(),
-    }
-}
-
-fn location(out: &mut ReportWriter, node_location: &NodeLocation) {
-    out.object(|o| {
-        o.field("path").text(&node_location.path);
-        o.field("kind").text(node_location.kind);
-        o.field("line").number(node_location.line as usize);
-        o.field("column").number(node_location.column as usize);
-        o.field("value").text(&node_location.value);
-    });
-}
-
-fn verdict(out: &mut ReportWriter, verdict: &Verdict) {
-    out.object(|o| {
-        o.field("text").text(&verdict.text);
-        o.field("holds").boolean(verdict.holds);
-        o.field("hints").list(&verdict.hints, hint);
-        detail(o, &verdict.detail);
-    });
-}
-
-fn detail(o: &mut ReportWriter, detail: &Detail) {
+/// Returns the fields of a verdict that depend on its kind.
+fn detail(detail: &Detail) -> Vec<(&'static str, Json)> {
     match detail {
-        Detail::All(operands) => {
-            o.field("kind").text("all");
-            o.field("operands").list(operands, verdict);
-        }
-        Detail::Any(operands) => {
-            o.field("kind").text("any");
-            o.field("operands").list(operands, verdict);
-        }
-        Detail::Not(operand) => {
-            o.field("kind").text("not");
-            verdict(o.field("operand"), operand);
-        }
-        Detail::Path(report) => {
-            o.field("kind").text("path");
-            o.field("selected").number(report.selected);
-            o.field("steps").list(&report.steps, step);
-        }
-        Detail::Comparison { operator, left, right } => {
-            o.field("kind").text("comparison");
-            o.field("operator").text(operator);
-            operand(o.field("left"), left);
-            operand(o.field("right"), right);
-        }
-        Detail::Value(value) => {
-            o.field("kind").text("value");
-            o.field("value").text(value);
-        }
-        Detail::Omitted => o.field("kind").text("omitted"),
+        Detail::All(operands) => vec![("kind", "all".into()), ("operands", Json::list(operands, verdict))],
+        Detail::Any(operands) => vec![("kind", "any".into()), ("operands", Json::list(operands, verdict))],
+        Detail::Not(operand) => vec![("kind", "not".into()), ("operand", verdict(operand))],
+        Detail::Path(report) => std::iter::once(("kind", "path".into())).chain(path_fields(report)).collect(),
+        Detail::Comparison { operator, left, right } => vec![
+            ("kind", "comparison".into()),
+            ("operator", (*operator).into()),
+            ("left", operand(left)),
+            ("right", operand(right)),
+        ],
+        Detail::Value(value) => vec![("kind", "value".into()), ("value", (&**value).into())],
+        Detail::Omitted => vec![("kind", "omitted".into())],
     }
 }
 
-fn operand(out: &mut ReportWriter, operand: &OperandReport) {
-    out.object(|o| {
-        o.field("text").text(&operand.text);
-        o.field("kind").text(operand.kind);
-        o.field("count").number(operand.count);
-        o.field("values").list(&operand.values, |o, (value, at)| {
-            o.object(|o| {
-                o.field("value").text(value);
-                optional(o.field("place"), at.as_ref(), location);
-            });
-        });
-        optional(o.field("path"), operand.empty.as_deref(), path);
+fn operand(operand: &OperandReport) -> Json {
+    let values = Json::list(&operand.values, |(value, node)| {
+        Json::object([("value", (&**value).into()), ("place", Json::optional(node.as_ref(), location))])
     });
+    Json::object([
+        ("text", (&*operand.text).into()),
+        ("kind", operand.kind.into()),
+        ("count", operand.count.into()),
+        ("values", values),
+        ("path", Json::optional(operand.empty.as_deref(), |report| Json::object(path_fields(report)))),
+    ])
 }
 
-fn path(out: &mut ReportWriter, report: &PathReport) {
-    out.object(|o| {
-        o.field("selected").number(report.selected);
-        o.field("steps").list(&report.steps, step);
-    });
+fn path_fields(report: &PathReport) -> [(&'static str, Json); 2] {
+    [("selected", report.selected.into()), ("steps", Json::list(&report.steps, step))]
 }
 
-fn step(out: &mut ReportWriter, step: &StepReport) {
-    out.object(|o| {
-        o.field("text").text(&step.text);
-        o.field("contexts").number(step.contexts);
-        o.field("candidates").number(step.candidates);
-        o.field("predicates").list(&step.predicates, |o, (text, remaining)| {
-            o.object(|o| {
-                o.field("text").text(text);
-                o.field("remaining").number(*remaining);
-            });
-        });
-        o.field("selected").number(step.selected);
-        optional(o.field("example"), step.example.as_ref(), example);
-        o.field("hints").list(&step.hints, hint);
+fn step(step: &StepReport) -> Json {
+    let predicates = Json::list(&step.predicates, |(text, remaining)| {
+        Json::object([("text", (&**text).into()), ("remaining", (*remaining).into())])
     });
+    Json::object([
+        ("text", (&*step.text).into()),
+        ("contexts", step.contexts.into()),
+        ("candidates", step.candidates.into()),
+        ("predicates", predicates),
+        ("selected", step.selected.into()),
+        ("example", Json::optional(step.example.as_ref(), example)),
+        ("hints", Json::list(&step.hints, hint)),
+    ])
 }
 
-fn example(out: &mut ReportWriter, example: &Example) {
-    out.object(|o| {
-        location(o.field("place"), &example.location);
-        o.field("predicates").list(&example.predicates, verdict);
-    });
+fn example(example: &Example) -> Json {
+    Json::object([("place", location(&example.location)), ("predicates", Json::list(&example.predicates, verdict))])
 }
 
-fn hint(out: &mut ReportWriter, hint: &Hint) {
-    out.object(|o| {
-        o.field("kind").text(hint.kind.name());
-        o.field("message").text(&hint.message);
-        optional(o.field("place"), hint.location.as_ref(), location);
-    });
+fn hint(hint: &Hint) -> Json {
+    let [kind, message] = message_of_kind(hint.kind, &hint.message);
+    Json::object([kind, message, ("place", Json::optional(hint.location.as_ref(), location))])
 }
 
-fn absent_name(out: &mut ReportWriter, absent: &AbsentName) {
-    out.object(|o| {
-        o.field("name").text(&absent.name);
-        o.field("namespace").text(&absent.namespace);
-        o.field("nearest").list(&absent.nearest, |o, (kind, message)| {
-            o.object(|o| {
-                o.field("kind").text(kind.name());
-                o.field("message").text(message);
-            });
-        });
-    });
+fn message_of_kind(kind: HintKind, message: &str) -> [(&'static str, Json); 2] {
+    [("kind", kind.name().into()), ("message", message.into())]
+}
+
+fn absent_name(absent: &AbsentName) -> Json {
+    let nearest = Json::list(&absent.nearest, |(kind, message)| Json::object(message_of_kind(*kind, message)));
+    Json::object([("name", (&*absent.name).into()), ("namespace", (&*absent.namespace).into()), ("nearest", nearest)])
 }

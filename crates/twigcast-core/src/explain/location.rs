@@ -9,7 +9,7 @@ use super::report::NodeLocation;
 /// Characters of a value that are shown.
 const VALUE_CHARACTERS_MAX: usize = 80;
 
-/// Where a node is and what it holds.
+/// Returns the position and the value of a node.
 pub(super) fn location(evaluator: &Evaluator<'_>, node: NodeRef) -> Result<NodeLocation, EvalError> {
     let message = evaluator.message();
     let document = message.document;
@@ -74,7 +74,7 @@ fn label(evaluator: &Evaluator<'_>, id: u32) -> String {
     }
 }
 
-/// The beginning of a long text.
+/// Returns the beginning of a long text.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(VALUE_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),

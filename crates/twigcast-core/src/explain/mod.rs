@@ -1,4 +1,4 @@
-//! Why a query matches a message, or the first step that fails and what comes nearest.
+//! Explanations: the reason why a query matches a message, or the first step that fails and what comes nearest.
 //!
 //! An explanation evaluates the query part by part and keeps what it sees: how many nodes each step leads to and each
 //! predicate leaves, the values that a comparison compared, one node as an example, and for what fails the near misses
@@ -35,7 +35,7 @@ pub use report::{
 /// Selected nodes that are listed.
 const NODES_MAX: usize = 20;
 
-/// Why there is no explanation.
+/// The reason why there is no explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExplainError {
     /// The query was refused.
@@ -52,7 +52,7 @@ impl From<EvalError> for ExplainError {
     }
 }
 
-/// Explain why a query matches a message, or not.
+/// Explains why a query matches a message, or not.
 pub fn explain(
     xml: &[u8],
     query: &str,

@@ -18,13 +18,13 @@ pub(super) type ExpandedName = (String, String);
 /// The names that occur among some nodes, and where first.
 pub(super) type NameCensus = BTreeMap<ExpandedName, NodeRef>;
 
-/// Enter a node.
+/// Counts a node's names.
 pub(super) fn enter(census: &mut NameCensus, evaluator: &Evaluator<'_>, node: NodeRef) {
     let name = (evaluator.namespace_uri(node).into_owned(), evaluator.local_name(node).to_owned());
     census.entry(name).or_insert(node);
 }
 
-/// All element names and all attribute names of a message.
+/// Returns all element names and all attribute names of a message.
 pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (NameCensus, NameCensus) {
     let document = evaluator.message().document;
     let (mut elements, mut attributes) = (NameCensus::new(), NameCensus::new());
@@ -39,7 +39,7 @@ pub(super) fn of_message(evaluator: &Evaluator<'_>) -> (NameCensus, NameCensus) 
     (elements, attributes)
 }
 
-/// The nearest names to a wanted one: kind of difference, sentence, first node of that name.
+/// Returns the nearest names to a wanted one: kind of difference, sentence, first node of that name.
 pub(super) fn nearest(expected: &ExpandedName, census: &NameCensus) -> Vec<(HintKind, String, NodeRef)> {
     let (uri, local) = expected;
     let mut result = Vec::new();
@@ -85,7 +85,7 @@ fn other_namespace(same_namespace: bool, uri: &str) -> String {
     if same_namespace { String::new() } else { format!(" ({})", inside(uri)) }
 }
 
-/// Are two names a slip of the hand apart: one edit for each four letters, two at most?
+/// Returns `true` if two names differ by a slip: by one edit for each four letters, two at most.
 pub(super) fn is_similar(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let allowed = (a.len().max(b.len()) / 4).min(2);
@@ -111,7 +111,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
     last[b.len()]
 }
 
-/// The names in an expression that do not occur in the message.
+/// Returns the names in an expression that do not occur in the message.
 pub(super) fn absent(expr: &Expr, vocabulary: &Vocabulary, evaluator: &Evaluator<'_>) -> Vec<AbsentName> {
     let (elements, attributes) = of_message(evaluator);
     let mut asked = Vec::new();
@@ -137,17 +137,8 @@ pub(super) fn absent(expr: &Expr, vocabulary: &Vocabulary, evaluator: &Evaluator
 
 fn collect(expr: &Expr, names: &mut Vec<(Name, bool)>) {
     match expr {
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().for_each(|operand| collect(operand, names));
-        }
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            collect(left, names);
-            collect(right, names);
-        }
-        Expr::Negate(operand) => collect(operand, names),
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| collect(argument, names)),
         Expr::Path(path) => collect_path(path, names),
-        Expr::Number(_) | Expr::Literal(_) => {}
+        other => other.operands().for_each(|operand| collect(operand, names)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How far paths lead, step by step.
+//! Reports on paths: how far they lead, step by step.
 
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
@@ -34,7 +34,7 @@ struct StepOutcome {
 }
 
 impl<'a> Explainer<'a> {
-    /// How far a path leads from a context.
+    /// Returns how far a path leads from a context.
     pub(super) fn path(&self, path: &'a Path, context: Context, depth: usize) -> Result<PathReport, EvalError> {
         let mut steps = Vec::new();
         let start = self.start(path, context, &mut steps)?;

@@ -1,15 +1,15 @@
-//! What an explanation consists of.
+//! The parts of an explanation.
 
-/// Why a query matches a message, or not.
+/// The reasons why a query matches a message, or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Whether it matches.
+    /// The query matches.
     pub matches: bool,
-    /// What was explained: the query as an XPath expression, in a form that parses.
+    /// The query as an XPath expression, in a form that parses.
     pub condition: String,
     /// The condition decides a match exactly. (That of a For-Where-Return query may only be necessary.)
     pub exact: bool,
-    /// How many nodes the expression selects; nothing if its value is no node-set.
+    /// The number of nodes that the expression selects; nothing if its value is no node-set.
     pub node_count: Option<usize>,
     /// The first of them.
     pub nodes: Vec<NodeLocation>,
@@ -22,7 +22,7 @@ pub struct Explanation {
 /// A node, for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeLocation {
-    /// As in `/feed/entry[2]/@id`, names as the message writes them.
+    /// The path from the root, such as `/feed/entry[2]/@id`, with names as the message writes them.
     pub path: String,
     /// `element`, `attribute`, `text`, ...
     pub kind: &'static str,
@@ -34,16 +34,16 @@ pub struct NodeLocation {
     pub value: String,
 }
 
-/// Whether a part of the query holds, and why.
+/// The truth of a part of the query, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The part.
     pub text: String,
-    /// Whether it is true.
+    /// The part is true.
     pub holds: bool,
-    /// Why.
+    /// The reason.
     pub detail: Detail,
-    /// What would have been nearly right.
+    /// Near misses.
     pub hints: Vec<Hint>,
 }
 
@@ -69,7 +69,7 @@ pub enum Detail {
     },
     /// Any other expression, with its value.
     Value(String),
-    /// Not looked into, since the explanation is deep enough.
+    /// No reason, since the explanation is deep enough.
     Omitted,
 }
 
@@ -80,7 +80,7 @@ pub struct OperandReport {
     pub text: String,
     /// `nodes`, `string`, `number`, `boolean`.
     pub kind: &'static str,
-    /// How many values: the number of nodes, else 1.
+    /// The number of values: the number of nodes, else 1.
     pub count: usize,
     /// The first values, with their places if they are nodes.
     pub values: Vec<(String, Option<NodeLocation>)>,
@@ -88,32 +88,32 @@ pub struct OperandReport {
     pub empty: Option<Box<PathReport>>,
 }
 
-/// How far a path leads.
+/// The course of a path, step by step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathReport {
-    /// How many nodes it selects.
+    /// The number of nodes that it selects.
     pub selected: usize,
     /// Its steps, up to the first that selects nothing.
     pub steps: Vec<StepReport>,
 }
 
-/// How far a step leads.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReport {
     /// The step, with the slashes before it.
     pub text: String,
     /// From how many nodes it is taken.
     pub contexts: usize,
-    /// How many nodes are on its axis and pass its node test.
+    /// The number of nodes on its axis that pass its node test.
     pub candidates: usize,
-    /// How many remain after each predicate.
+    /// The text of each predicate, and the number of nodes that remain after it.
     pub predicates: Vec<(String, usize)>,
-    /// How many nodes it selects.
+    /// The number of nodes that it selects.
     pub selected: usize,
     /// The step leads on: a node that it selects and that leads to the end, and why its predicates hold there.
     /// The step fails: the candidate that comes nearest, and which predicates hold there.
     pub example: Option<Example>,
-    /// What would have been nearly right.
+    /// Near misses.
     pub hints: Vec<Hint>,
 }
 
@@ -133,7 +133,7 @@ pub struct Hint {
     pub kind: HintKind,
     /// One sentence.
     pub message: String,
-    /// Where in the message.
+    /// The node concerned.
     pub location: Option<NodeLocation>,
 }
 
@@ -142,15 +142,15 @@ pub struct Hint {
 pub enum HintKind {
     /// The name stands there in another namespace.
     Namespace,
-    /// It differs in letter case.
+    /// The names differ in letter case.
     Case,
-    /// It is spelled similarly.
+    /// The names are spelled similarly.
     Spelling,
     /// The name is an attribute's rather than an element's, or the reverse.
     AttributeOrElement,
-    /// There is one, but elsewhere in the message.
+    /// The node exists elsewhere in the message.
     Elsewhere,
-    /// What stands there instead.
+    /// Another node stands in the position.
     Instead,
     /// Equal but for white space.
     WhiteSpace,
@@ -173,7 +173,7 @@ pub enum HintKind {
 }
 
 impl HintKind {
-    /// Stable identifier.
+    /// Returns the stable identifier.
     pub fn name(self) -> &'static str {
         match self {
             Self::Namespace => "namespace",
@@ -202,12 +202,12 @@ pub struct AbsentName {
     pub name: String,
     /// Its namespace; empty: none.
     pub namespace: String,
-    /// What comes nearest, one sentence each.
+    /// The nearest names of the message, one sentence each.
     pub nearest: Vec<(HintKind, String)>,
 }
 
 impl Verdict {
-    /// How near it is to holding, from 0 to 1.
+    /// Returns how near it is to holding, from 0 to 1.
     pub(super) fn nearness(&self) -> f64 {
         if self.holds {
             return 1.0;

@@ -1,7 +1,8 @@
-//! Whether the parts of an expression hold, and why.
+//! Verdicts on the parts of an expression: whether they hold, and why.
 
 use crate::eval::{Context, EvalError, NodeRef, Value};
 use crate::query::ast::{CompareOp, Expr, Function, PathStart};
+use crate::query::position::is_positional;
 
 use super::location::location;
 use super::report::{Detail, Hint, HintKind, OperandReport, Verdict};
@@ -13,7 +14,7 @@ const DEPTH_MAX: usize = 6;
 const VALUES_MAX: usize = 5;
 
 impl<'a> Explainer<'a> {
-    /// Whether `boolean()` of an expression is true, and why.
+    /// Returns whether `boolean()` of an expression is true, and why.
     pub(super) fn verdict(&self, expr: &'a Expr, context: Context, depth: usize) -> Result<Verdict, EvalError> {
         let holds = self.evaluator.boolean(expr, context)?;
         let mut hints = Vec::new();
@@ -22,7 +23,7 @@ impl<'a> Explainer<'a> {
         Ok(Verdict { text: self.text(expr), holds, detail, hints })
     }
 
-    /// The same for a predicate, where a number stands for a position.
+    /// Returns whether a predicate holds, where a number stands for a position, and why.
     pub(super) fn predicate_verdict(
         &self,
         predicate: &'a Expr,
@@ -36,7 +37,7 @@ impl<'a> Explainer<'a> {
         } else {
             self.verdict(predicate, context, depth)?
         };
-        if !verdict.holds && crate::eval::is_positional(predicate) {
+        if !verdict.holds && is_positional(predicate) {
             let message = format!("this is number {} of {}", context.position, context.size);
             verdict.hints.push(Hint { kind: HintKind::Position, message, location: None });
         }

@@ -8,13 +8,15 @@
 
 use std::rc::Rc;
 
-use super::condition::{StaticValue, necessary_paths, value_without_nodes};
+use super::condition::{is_double_slash, necessary_paths};
 use super::formula::{Formula, PathPattern, PatternStep};
 use super::operand::{Relation, ValueTest};
 use super::path::on_some_element;
-use super::residual::{ChainStep, Condition, Residuals, all, condition_of};
-use super::{Access, Action, Frequencies, LinearStep, Route, is_double_slash};
-use crate::query::ast::{Axis, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use super::residual::{ChainStep, Residuals, all, condition_of};
+use super::residual_condition::Condition;
+use super::route::{Access, Action, Frequencies, Route};
+use crate::analysis;
+use crate::query::ast::{Axis, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
 
 /// What a condition costs that no index narrows down, against one that each message satisfies.
 const ALWAYS: f32 = 1.0;
@@ -48,7 +50,7 @@ impl<'f> Covers<'f> {
         Self { residuals: Residuals { frequencies }, at_document: Vec::new(), routes: Vec::new() }
     }
 
-    /// The routes of all accesses.
+    /// Returns the routes of all accesses.
     pub(super) fn into_routes(self) -> Vec<Route> {
         self.routes
     }
@@ -101,13 +103,11 @@ impl<'f> Covers<'f> {
     /// Adds the accesses of an expression that is no path: a value of the document, looked up at the root element, or else
     /// any path without which it is false.
     fn add_other(&mut self, expr: &Expr) {
-        if value_without_nodes(expr).is_some_and(|value| !value.boolean()) && self.add_value(expr) {
+        if analysis::truth_without_nodes(expr) == Some(false) && self.add_value(expr) {
             return;
         }
         let Some(paths) = necessary_paths(expr) else {
-            if value_without_nodes(expr) != Some(StaticValue::Boolean(false)) {
-                self.routes.push(Route { path: Vec::new(), action: Action::Always });
-            }
+            self.routes.push(Route { path: Vec::new(), action: Action::Always });
             return;
         };
         let whole = Rc::new(Condition::AtDocument(Rc::new(Condition::Expr(expr.clone()))));
@@ -153,7 +153,7 @@ impl<'f> Covers<'f> {
         self.push(&chain, None);
     }
 
-    /// The condition in a path that is looked up best, by its element, and how often that will be found.
+    /// Returns the condition in a path that is looked up best, by its element, and how often that will be found.
     fn pick_in_path(&self, pattern: &PathPattern<'_>) -> (f32, Option<(usize, Box<PickedCondition>)>) {
         let mut best = (ALWAYS, None);
         for (index, element) in pattern.elements.iter().enumerate() {
@@ -166,7 +166,7 @@ impl<'f> Covers<'f> {
         best
     }
 
-    /// The condition of a list that is looked up best, and how often it will be found.
+    /// Returns the condition of a list that is looked up best, and how often it will be found.
     fn pick(&self, conditions: &[Formula<'_>]) -> Option<(f32, PickedCondition)> {
         let mut best: Option<(f32, PickedCondition)> = None;
         for (index, condition) in conditions.iter().enumerate() {
@@ -194,7 +194,7 @@ impl<'f> Covers<'f> {
         best
     }
 
-    /// In what part of all messages a test is expected to hold; `None` if no index serves it.
+    /// Returns in what part of all messages a test is expected to hold; `None` if no index serves it.
     fn cost_of_test(&self, test: &ValueTest) -> Option<f32> {
         Some(match &test.relation {
             Relation::Equals(text) => self.residuals.frequencies.equality(&test.operand, text),
@@ -290,7 +290,7 @@ impl<'f> Covers<'f> {
     }
 }
 
-/// A path from the document node that begins with `//text()` or `//@a`, as one by way of the elements that have these.
+/// Returns a path from the document node that begins with `//text()` or `//@a`, as one by way of the elements that have these.
 fn on_elements(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Path(Path { start: start @ (PathStart::Root | PathStart::Context), steps }) => {
@@ -317,7 +317,7 @@ fn on_elements(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// The name of the root element, if all paths of an expression begin with it.
+/// Returns the name of the root element, if all paths of an expression begin with it.
 fn root_test(expr: &Expr) -> NameTest {
     let mut root = None;
     for path in necessary_paths(expr).unwrap_or_default() {
@@ -336,7 +336,7 @@ fn root_test(expr: &Expr) -> NameTest {
     root.unwrap_or(NameTest::Any)
 }
 
-/// An expression about the document node as one that has the same value at every node; `None` if there is none.
+/// Returns an expression about the document node as one that has the same value at every node; `None` if there is none.
 fn from_root(expr: &Expr) -> Option<Expr> {
     let list = |operands: &[Expr]| operands.iter().map(from_root).collect::<Option<Vec<_>>>();
     let boxed = |operand: &Expr| from_root(operand).map(Box::new);

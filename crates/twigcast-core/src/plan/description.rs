@@ -1,14 +1,14 @@
 //! A cover as text: what leads to a query, as the query would say it.
 
 use super::operand::{NumberRange, Operand, Relation, ValueTest, number};
-use super::{Access, Action, LinearStep, Route};
-use crate::query::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
+use super::route::{Access, Action, Route};
+use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NodeTest, Path, PathStart, Step};
 use crate::util::number::format;
 
 /// Accesses that are told one by one.
 const TOLD_MAX: usize = 4;
 
-/// What values lead to a query, in words; `None` if none do. `print` writes an expression.
+/// Returns what values lead to a query, in words; `None` if none do. `print` writes an expression.
 pub fn cover(routes: &[Route], print: impl Fn(&Expr) -> String) -> Option<String> {
     let (mut listed, mut count) = (Vec::new(), 0);
     for Route { path, action } in routes {
@@ -45,7 +45,7 @@ fn with_condition(path: &[LinearStep], condition: Expr) -> Expr {
     Expr::Path(Path { start: PathStart::Root, steps })
 }
 
-/// Of two ways to write a bound, the one with the shorter number.
+/// Returns of two ways to write a bound, the one with the shorter number.
 fn shorter(inclusive: (CompareOp, u64), exclusive: (CompareOp, u64)) -> (CompareOp, Expr) {
     let length = |bound: u64| format(number(bound)).len();
     let (op, bound) = if length(exclusive.1) < length(inclusive.1) { exclusive } else { inclusive };

@@ -6,10 +6,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::condition::{is_positional, mirrored};
+use super::condition::is_double_slash;
 use super::operand::{Operand, Relation, ValueTest, relation};
-use super::{LinearStep, is_double_slash};
-use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
+use super::path::leads_on_from_elements;
+use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::position::is_positional;
 
 /// A condition on an element.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub(super) struct PatternStep<'q> {
     source: Range<usize>,
 }
 
-/// The conditions that a list of predicates makes together.
+/// Returns the conditions that a list of predicates makes together.
 pub(super) fn conjunction<'q>(predicates: impl IntoIterator<Item = &'q Expr>) -> Vec<Formula<'q>> {
     let mut list = Vec::new();
     for predicate in predicates {
@@ -90,7 +91,7 @@ fn join_bounds(list: &mut Vec<Formula<'_>>) {
 }
 
 impl<'q> Formula<'q> {
-    /// The condition that an expression is at its context node.
+    /// Returns the condition that an expression is at its context node.
     pub(super) fn of(expr: &'q Expr) -> Self {
         match expr {
             Expr::Or(operands) | Expr::Union(operands) => {
@@ -107,7 +108,7 @@ impl<'q> Formula<'q> {
 }
 
 impl<'q> PathPattern<'q> {
-    /// The path that an expression asks for. `at_document`: its context node is the document node.
+    /// Returns the path that an expression asks for. `at_document`: its context node is the document node.
     pub(super) fn of(expr: &'q Expr, at_document: bool) -> Option<Self> {
         let (path, comparison) = match expr {
             Expr::Path(path) => (path, None),
@@ -115,7 +116,7 @@ impl<'q> PathPattern<'q> {
             Expr::Compare { op, left, right } => match (&**left, &**right) {
                 (Expr::Path(path), constant @ (Expr::Literal(_) | Expr::Number(_))) => (path, Some((*op, constant))),
                 (constant @ (Expr::Literal(_) | Expr::Number(_)), Expr::Path(path)) => {
-                    (path, Some((mirrored(*op), constant)))
+                    (path, Some((op.flipped(), constant)))
                 }
                 (Expr::Call { function: Function::Count, arguments }, Expr::Number(bound)) => {
                     let at_least_one = matches!(
@@ -144,7 +145,7 @@ impl<'q> PathPattern<'q> {
                 descendant = true;
                 continue;
             }
-            let leads_on = super::path::leads_on_from_elements(&path.steps[index + 1..]);
+            let leads_on = leads_on_from_elements(&path.steps[index + 1..]);
             let Some(step) = element_step(step, descendant, leads_on) else { break };
             pattern.elements.push(PatternStep { source: from..index + 1, ..step });
             (from, descendant) = (index + 1, false);
@@ -179,7 +180,7 @@ impl<'q> PathPattern<'q> {
         }
     }
 
-    /// The condition that the steps from `from` on are at the node that they start from.
+    /// Returns the condition that the steps from `from` on are at the node that they start from.
     fn end(&self, from: usize) -> Formula<'q> {
         if let Some((op, constant)) = self.comparison {
             let operand = Operand::of_steps(&self.steps[from..]);
@@ -194,7 +195,7 @@ impl<'q> PathPattern<'q> {
         Formula::Opaque(Cow::Owned(self.expr(from)))
     }
 
-    /// The path from its step `from` on, as an expression.
+    /// Returns the path from its step `from` on, as an expression.
     fn expr(&self, from: usize) -> Expr {
         let mut steps = self.steps[from..].to_vec();
         if steps.is_empty() {
@@ -207,17 +208,17 @@ impl<'q> PathPattern<'q> {
         }
     }
 
-    /// The whole path as an expression.
+    /// Returns the whole path as an expression.
     pub(super) fn whole(&self) -> Expr {
         self.expr(0)
     }
 
-    /// What the path says below one of its elements.
+    /// Returns what the path says below one of its elements.
     pub(super) fn below(&self, element: usize) -> Option<Expr> {
         (element + 1 < self.elements.len()).then(|| self.expr(self.elements[element].source.end))
     }
 
-    /// The nodes at the path's end as an operand, if they are compared.
+    /// Returns the nodes at the path's end as an operand, if they are compared.
     pub(super) fn compared_nodes(&self) -> Option<ValueTest> {
         let (op, constant) = self.comparison?;
         let operand = Operand::of_steps(self.steps);
@@ -225,14 +226,14 @@ impl<'q> PathPattern<'q> {
         Some(ValueTest { operand, relation })
     }
 
-    /// The predicates of the last step, if the path ends with an element of which nothing else is asked.
+    /// Returns the predicates of the last step, if the path ends with an element of which nothing else is asked.
     pub(super) fn last_predicates(&self) -> Option<&'q [Expr]> {
         let last = self.elements.last()?;
         let is_end = self.comparison.is_none() && last.source.end == self.steps.len() && last.positional.is_none();
         is_end.then(|| self.steps.last().map(|step| step.predicates.as_slice()))?
     }
 
-    /// The path with other predicates of its last step, and one step more.
+    /// Returns the path with other predicates of its last step, and one step more.
     pub(super) fn extended(&self, predicates: Vec<Expr>, step: Option<Step>) -> Expr {
         let mut steps = self.steps.to_vec();
         if let Some(last) = steps.last_mut() {
@@ -243,7 +244,7 @@ impl<'q> PathPattern<'q> {
     }
 }
 
-/// A step that leads to elements and can be decided at the element; `None` for any other step.
+/// Returns a step that leads to elements and can be decided at the element; `None` for any other step.
 fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<PatternStep<'_>> {
     let is_positioned = step.predicates.iter().any(is_positional);
     let test = match &step.test {

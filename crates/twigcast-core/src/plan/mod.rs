@@ -22,112 +22,20 @@ mod formula;
 mod operand;
 mod path;
 mod residual;
+mod residual_condition;
+mod route;
 mod trigger;
 mod value_condition;
 
-use std::rc::Rc;
-
 use self::cover::Covers;
-use crate::query::ast::{Axis, Expr, Function, NameTest, Step};
+use crate::query::ast::{Expr, Function};
 
+pub use crate::query::ast::LinearStep;
 pub use description::cover;
 pub use operand::{NumberRange, Operand, Relation, ValueTest, ordered};
-pub use residual::Condition;
+pub use residual_condition::Condition;
+pub use route::{Access, Action, Frequencies, Route, Verify};
 pub use value_condition::{ConditionValue, Constant, Distance, ValueCondition, number_key};
-
-/// One step of a route's linear path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinearStep {
-    /// `//` in front of the test rather than `/`.
-    pub descendant: bool,
-    /// The name test.
-    pub test: NameTest,
-}
-
-/// A linear path for the automaton and what to do where it accepts.
-#[derive(Clone, Debug)]
-pub struct Route {
-    /// The path, from the document node.
-    pub path: Vec<LinearStep>,
-    /// What to do.
-    pub action: Action,
-}
-
-/// What to do where a route's path accepts.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// The query matches.
-    Accept,
-    /// The query matches if this condition on the structure below holds at the accepting element.
-    Twig(Expr),
-    /// The query matches if the key and the verification hold.
-    Trigger {
-        /// A value to look up before anything else.
-        key: ValueCondition,
-        /// What then remains to be checked.
-        verify: Verify,
-    },
-    /// The query matches if one of these holds.
-    Access {
-        /// What is looked up, and what then remains to be verified.
-        entries: Vec<Access>,
-        /// The whole query has to be evaluated besides, once a message.
-        whole: bool,
-    },
-    /// Evaluate the whole expression on each message, whatever its names (the path is empty).
-    Always,
-}
-
-/// What is looked up at an element where a path accepts, and what then remains to be verified.
-#[derive(Clone, Debug)]
-pub struct Access {
-    /// The value that leads to the query; `None`: each element does.
-    pub test: Option<ValueTest>,
-    /// The rest, as a condition on the element; `None`: nothing.
-    pub residual: Option<Rc<Condition>>,
-}
-
-impl Route {
-    /// Is the whole query evaluated, at least on some messages?
-    pub fn evaluates_whole(&self) -> bool {
-        match &self.action {
-            Action::Always => true,
-            Action::Trigger { verify, .. } => verify.whole,
-            Action::Access { whole, .. } => *whole,
-            Action::Accept | Action::Twig(_) => false,
-        }
-    }
-
-    /// Makes the route one that only narrows down the messages on which the whole query is evaluated.
-    pub fn verify_whole(&mut self) {
-        match &mut self.action {
-            Action::Always => {}
-            Action::Trigger { verify, .. } => verify.whole = true,
-            Action::Access { whole, .. } => *whole = true,
-            Action::Accept | Action::Twig(_) => {
-                let entries = vec![Access { test: None, residual: None }];
-                self.action = Action::Access { entries, whole: true };
-            }
-        }
-    }
-}
-
-/// What remains to be checked at a trigger: all of these. By default nothing: path and key are the query.
-#[derive(Clone, Debug, Default)]
-pub struct Verify {
-    /// Further keys.
-    pub also: Vec<ValueCondition>,
-    /// Conditions on the structure below the element at a known distance.
-    pub shapes: Vec<(Distance, Expr)>,
-    /// The whole query, evaluated once a message.
-    pub whole: bool,
-}
-
-/// Which values are rare, as far as the population tells: what many queries ask for, many messages are expected to have.
-pub trait Frequencies {
-    /// In what part of all messages an operand is expected to equal a text.
-    fn equality(&self, operand: &Operand, text: &str) -> f32;
-}
 
 /// Nothing is known of values.
 struct UnknownFrequencies;
@@ -138,12 +46,12 @@ impl Frequencies for UnknownFrequencies {
     }
 }
 
-/// The routes of a query (normalised; see [`crate::query`]) by itself. An empty list: it can never match.
+/// Returns the routes of a query (normalised; see [`crate::query`]) by itself. An empty list: it can never match.
 pub fn plan(query: &Expr) -> Vec<Route> {
     plan_among(query, &UnknownFrequencies)
 }
 
-/// The routes of a query in a population.
+/// Returns the routes of a query in a population.
 pub fn plan_among(query: &Expr, frequencies: &dyn Frequencies) -> Vec<Route> {
     let mut routes = Vec::new();
     let mut covers = Covers::new(frequencies);
@@ -152,40 +60,26 @@ pub fn plan_among(query: &Expr, frequencies: &dyn Frequencies) -> Vec<Route> {
     routes
 }
 
-/// Routes for one alternative of the query, in boolean context.
+/// Returns routes for one alternative of the query, in boolean context.
 fn plan_boolean(expr: &Expr, covers: &mut Covers<'_>, routes: &mut Vec<Route>) {
     match expr {
         Expr::Or(operands) | Expr::Union(operands) => {
             operands.iter().for_each(|operand| plan_boolean(operand, covers, routes));
         }
         Expr::Call { function: Function::Boolean, arguments } => plan_boolean(&arguments[0], covers, routes),
-        _ => match exact_route(expr) {
+        _ => match trigger::exact_route(expr) {
             Some(route) => routes.push(route),
             None => covers.add(expr),
         },
     }
 }
 
-/// The route of an expression that structure and look-ups of values decide, without anything to verify.
-fn exact_route(expr: &Expr) -> Option<Route> {
-    // Of values other than those of attributes one can be looked up, and nothing else be asked for.
-    if value_condition::content_lookups(expr)? > 1 {
-        return None;
-    }
-    path::exact_route(&path::trunk_of(&condition::as_path(expr)?.steps)?)
-}
-
-/// Is this the step `descendant-or-self::node()` of the abbreviation `//`?
-fn is_double_slash(step: &Step) -> bool {
-    step.axis == Axis::DescendantOrSelf && step.test == crate::query::ast::NodeTest::Node && step.predicates.is_empty()
-}
-
-/// A name for the route of a query, for `check` and `describe`.
+/// Returns a name for the route of a query, for `check` and `describe`.
 pub fn route_name(routes: &[Route]) -> &'static str {
     costliest(routes).map_or("never", |(name, _)| name)
 }
 
-/// What the route of a query means, in one sentence.
+/// Returns what the route of a query means, in one sentence.
 pub fn route_reason(routes: &[Route]) -> &'static str {
     costliest(routes).map_or("no message can match it, so it takes no part in matching", |(_, reason)| reason)
 }

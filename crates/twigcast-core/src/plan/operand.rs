@@ -3,15 +3,14 @@
 //! Whatever depends on the element alone can be an operand: its text, an attribute, child elements, the nodes of any path,
 //! and any function of these. So a function of a node is computed once for each node, and indexed like a plain value.
 
-use super::condition::mirrored;
 use super::value_condition::number_key;
 use crate::query::ast::{Axis, CompareOp, Expr, Function, NameTest, NodeTest, Path, PathStart, Step};
 use crate::query::functions::ExprType;
-use crate::query::normal::is_positional;
+use crate::query::position::uses_position;
 use crate::util::number;
 use crate::vocabulary::Name;
 
-/// What of an element is compared. An operand has no value, one, or several; a test holds if some value passes.
+/// A part of an element that is compared. An operand has no value, one, or several; a test holds if some value passes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// Its string-value.
@@ -39,7 +38,7 @@ pub struct NumberRange {
     pub high: u64,
 }
 
-/// How the values of an operand are compared with a constant.
+/// A comparison of the values of an operand with a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Relation {
     /// Some value is that text.
@@ -61,24 +60,24 @@ pub enum Relation {
 /// A condition on an element that compares an operand with a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValueTest {
-    /// What is compared.
+    /// The operand.
     pub operand: Operand,
-    /// How, and with what.
+    /// The comparison and its constant.
     pub relation: Relation,
 }
 
-/// A number, given by its bits and not NaN, as an integer of the same order.
+/// Returns a number, given by its bits and not NaN, as an integer of the same order.
 pub fn ordered(bits: u64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The number that an integer of [`ordered`] stands for.
+/// Returns the number that an integer of [`ordered`] stands for.
 pub(super) fn number(ordered: u64) -> f64 {
     f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
 }
 
 impl NumberRange {
-    /// The numbers that compare so with a bound, which is not NaN.
+    /// Returns the numbers that compare so with a bound, which is not NaN.
     fn of(op: CompareOp, bits: u64) -> Option<Self> {
         let (least, greatest) = (ordered(f64::NEG_INFINITY.to_bits()), ordered(f64::INFINITY.to_bits()));
         let bound = ordered(bits);
@@ -92,7 +91,7 @@ impl NumberRange {
         })
     }
 
-    /// Is it a single number?
+    /// Returns whether it is a single number.
     pub fn is_point(self) -> bool {
         self.low == self.high
     }
@@ -105,7 +104,7 @@ impl NumberRange {
         self.high == ordered(f64::INFINITY.to_bits())
     }
 
-    /// The range between a lower and an upper bound, if these are one of each.
+    /// Returns the range between a lower and an upper bound, if these are one of each.
     pub(super) fn between(self, other: Self) -> Option<Self> {
         if self.is_point() || other.is_point() {
             None
@@ -120,7 +119,7 @@ impl NumberRange {
 }
 
 impl Operand {
-    /// Where a path leads, as an operand of the node that it starts from; `None` if it starts elsewhere.
+    /// Returns where a path leads, as an operand of the node that it starts from; `None` if it starts elsewhere.
     pub(super) fn of_steps(steps: &[Step]) -> Self {
         match steps {
             [] => Self::Own,
@@ -139,7 +138,7 @@ impl Operand {
         Self::Nodes(Box::new(Expr::Path(Path { start: PathStart::Context, steps: steps.to_vec() })))
     }
 
-    /// The step that leads from an element to the operand's nodes; `None` for the element itself.
+    /// Returns the step that leads from an element to the operand's nodes; `None` for the element itself.
     pub(super) fn as_step(&self) -> Option<Option<Step>> {
         let step = |axis, test| Some(Some(Step { axis, test, predicates: Vec::new() }));
         match self {
@@ -155,9 +154,9 @@ impl Operand {
         matches!(self, Self::Number(_))
     }
 
-    /// The operand of a function that takes a string.
+    /// Returns the operand of a function that takes a string.
     fn of_string(expr: &Expr) -> Option<Self> {
-        if is_positional(expr) {
+        if uses_position(expr) {
             return None;
         }
         if let Expr::Path(Path { start: PathStart::Context, steps }) = expr {
@@ -170,9 +169,9 @@ impl Operand {
         Some(Self::Text(Box::new(expr.clone())))
     }
 
-    /// The operand of a comparison other than a path.
+    /// Returns the operand of a comparison other than a path.
     fn of_value(expr: &Expr) -> Option<Self> {
-        if is_positional(expr) || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
+        if uses_position(expr) || matches!(expr, Expr::Number(_) | Expr::Literal(_)) {
             return None;
         }
         match expr.static_type(&[]) {
@@ -184,7 +183,7 @@ impl Operand {
     }
 }
 
-/// How an operand is compared with a constant; `None` if no value could pass, or every one would.
+/// Returns how an operand is compared with a constant; `None` if no value could pass, or every one would.
 pub(super) fn relation(operand: &Operand, op: CompareOp, constant: &Expr) -> Option<Relation> {
     let is_equality = matches!(op, CompareOp::Equal | CompareOp::NotEqual);
     let bits = match constant {
@@ -200,13 +199,13 @@ pub(super) fn relation(operand: &Operand, op: CompareOp, constant: &Expr) -> Opt
 }
 
 impl ValueTest {
-    /// The test that an expression is, paths compared with constants aside.
+    /// Returns the test that an expression is, paths compared with constants aside.
     pub(super) fn of(expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Compare { op, left, right } => {
                 let (value, constant, op) = match (&**left, &**right) {
                     (value, constant @ (Expr::Literal(_) | Expr::Number(_))) => (value, constant, *op),
-                    (constant @ (Expr::Literal(_) | Expr::Number(_)), value) => (value, constant, mirrored(*op)),
+                    (constant @ (Expr::Literal(_) | Expr::Number(_)), value) => (value, constant, op.flipped()),
                     _ => return None,
                 };
                 let operand = Operand::of_value(value)?;

@@ -1,18 +1,17 @@
-//! The trunk of a location path, and routes that need no verification.
+//! The trunk of a location path: its leading element steps.
 
-use super::condition::{is_positional, is_structural};
-use super::trigger::{self, TriggerChoice};
-use super::{Action, LinearStep, Route, is_double_slash};
-use crate::query::ast::{Axis, Expr, NameTest, NodeTest, Path, PathStart, Step};
+use super::condition::is_double_slash;
+use crate::query::ast::{Axis, Expr, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
+use crate::query::position::is_positional;
 
 /// The leading element steps of a path, with all that the path says of each of them. What comes after (an attribute, a
 /// text node, another axis) has become a condition on the last step, which is the same for the question of existence.
 pub(super) type Trunk = Vec<StepCheck>;
 
-/// What an element must pass to stand for one step of the path.
+/// The conditions that an element must pass to stand for one step of the path.
 #[derive(Clone, Debug)]
 pub(super) struct StepCheck {
-    /// How the element relates to the one of the step before.
+    /// The relation of the element to the one of the step before.
     pub step: LinearStep,
     /// Conditions that do not depend on the context position.
     pub conditions: Vec<Expr>,
@@ -21,12 +20,12 @@ pub(super) struct StepCheck {
 }
 
 impl StepCheck {
-    fn is_trivial(&self) -> bool {
+    pub(super) fn is_trivial(&self) -> bool {
         self.conditions.is_empty() && self.positional.is_none()
     }
 }
 
-/// Split a path into its trunk; `None` when not even its first step is an element below the document node.
+/// Splits a path into its trunk; `None` when not even its first step is an element below the document node.
 pub(super) fn trunk_of(steps: &[Step]) -> Option<Trunk> {
     let mut trunk = Trunk::new();
     let mut descendant = false;
@@ -49,7 +48,7 @@ pub(super) fn trunk_of(steps: &[Step]) -> Option<Trunk> {
     (!trunk.is_empty()).then_some(trunk)
 }
 
-/// The check for a step that leads to elements and can be decided at the element; `None` for any other step.
+/// Returns the check for a step that leads to elements and can be decided at the element; `None` for any other step.
 pub(super) fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
     let positional = step.predicates.iter().any(is_positional);
     let test = match &step.test {
@@ -72,7 +71,7 @@ pub(super) fn element_step(step: &Step, after_double_slash: bool, leads_on: bool
     Some(check)
 }
 
-/// Do steps lead on from elements only, and not from text and the like?
+/// Returns whether steps lead on from elements only, and not from text and the like.
 pub(super) fn leads_on_from_elements(steps: &[Step]) -> bool {
     steps
         .iter()
@@ -80,7 +79,7 @@ pub(super) fn leads_on_from_elements(steps: &[Step]) -> bool {
         .is_some_and(|step| matches!(step.axis, Axis::Child | Axis::Descendant | Axis::Attribute))
 }
 
-/// Turn the steps from `from` on into a condition on the trunk's last step.
+/// Turns the steps from `from` on into a condition on the trunk's last step.
 fn with_rest(mut trunk: Trunk, steps: &[Step], from: usize, index: usize, descendant: bool) -> Option<Trunk> {
     match trunk.last_mut() {
         Some(last) => last.conditions.push(relative(steps[from..].to_vec())),
@@ -98,7 +97,7 @@ fn with_rest(mut trunk: Trunk, steps: &[Step], from: usize, index: usize, descen
     Some(trunk)
 }
 
-/// The step as one from an element, if it leads from the document node, by way of `//`, to what only elements have.
+/// Returns the step as one from an element, if it leads from the document node, by way of `//`, to what only elements have.
 pub(super) fn on_some_element(step: &Step, after_double_slash: bool) -> Option<Step> {
     match (step.axis, &step.test) {
         (Axis::Attribute, _) | (Axis::Child, NodeTest::Text) if after_double_slash => Some(step.clone()),
@@ -125,27 +124,11 @@ fn conjuncts(predicates: &[Expr]) -> Vec<Expr> {
     list
 }
 
-/// The route of a path of which only structure or look-ups by the values of attributes decide; `None` for any other.
-pub(super) fn exact_route(trunk: &Trunk) -> Option<Route> {
-    let Some(first) = trunk.iter().position(|check| !check.is_trivial()) else {
-        return Some(Route { path: linear(trunk), action: Action::Accept });
-    };
-    if trunk.iter().all(|check| check.positional.is_none() && check.conditions.iter().all(is_structural)) {
-        let mut conditions = trunk[first].conditions.clone();
-        if first + 1 < trunk.len() {
-            conditions.push(relative(steps_of(&trunk[first + 1..])));
-        }
-        let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
-        return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
-    }
-    trigger::best(trunk).map(TriggerChoice::into_route)
-}
-
 pub(super) fn linear(trunk: &[StepCheck]) -> Vec<LinearStep> {
     trunk.iter().map(|check| check.step).collect()
 }
 
-/// The trunk's steps as a path expression again.
+/// Returns the trunk's steps as a path expression again.
 pub(super) fn steps_of(trunk: &[StepCheck]) -> Vec<Step> {
     let mut steps = Vec::with_capacity(trunk.len());
     for check in trunk {

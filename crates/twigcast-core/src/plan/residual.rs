@@ -1,42 +1,15 @@
-//! What remains to be verified at an element that an index has led to, as conditions that queries can share.
+//! Residuals: the rest to be verified at an element that an index has led to, as conditions that queries can share.
 
 use std::rc::Rc;
 
+use super::condition::is_structural;
 use super::formula::{Formula, PathPattern, PatternStep, conjunction};
 use super::operand::{Operand, Relation, ValueTest};
-use super::{Frequencies, LinearStep};
-use crate::query::ast::{Expr, NameTest, Step};
+use super::residual_condition::Condition;
+use super::route::Frequencies;
+use crate::query::ast::{Expr, LinearStep, NameTest};
 
-/// A condition on an element of a message. What it says of the element's ancestors is said by conditions on these.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Condition {
-    /// All of several conditions hold; none: always.
-    All(Vec<Rc<Condition>>),
-    /// One of several conditions holds.
-    Any(Vec<Rc<Condition>>),
-    /// A condition does not hold.
-    Not(Rc<Condition>),
-    /// A value is compared with a constant.
-    Test(ValueTest),
-    /// An expression is true there.
-    Expr(Expr),
-    /// The predicates of a step hold at the element's position among the children of its parent.
-    Position(Step),
-    /// The element so many levels up satisfies a condition.
-    Above(u16, Rc<Condition>),
-    /// Some ancestor satisfies a condition.
-    Ancestor(Rc<Condition>),
-    /// Some child element of a name satisfies a condition.
-    Child(NameTest, Rc<Condition>),
-    /// The document node satisfies a condition.
-    AtDocument(Rc<Condition>),
-    /// The element has a name.
-    Named(NameTest),
-    /// The element is the root element.
-    IsRoot,
-}
-
-/// All of some conditions; `None` if there are none.
+/// Returns all of some conditions; `None` if there are none.
 pub(super) fn all(mut conditions: Vec<Rc<Condition>>) -> Option<Rc<Condition>> {
     if conditions.len() > 1 { Some(Rc::new(Condition::All(conditions))) } else { conditions.pop() }
 }
@@ -49,7 +22,7 @@ pub(super) struct Residuals<'f> {
 }
 
 impl Residuals<'_> {
-    /// The condition that a formula is.
+    /// Returns the condition that a formula is.
     pub(super) fn of(self, formula: &Formula<'_>) -> Rc<Condition> {
         Rc::new(match formula {
             Formula::Any(alternatives) => Condition::Any(alternatives.iter().map(|list| self.of_list(list)).collect()),
@@ -67,20 +40,24 @@ impl Residuals<'_> {
         }
     }
 
-    /// The condition that an expression is.
+    /// Returns the condition that an expression is.
     pub(super) fn of_expr(self, expr: &Expr) -> Rc<Condition> {
         self.of_list(&conjunction([expr]))
     }
 
-    /// A path as a condition. If a value decides at its end, that is an operand whose path is shared by all queries that
+    /// Returns a path as a condition. If a value decides at its end, that is an operand whose path is shared by all queries that
     /// ask for other values there; else each element on it is asked for a condition of its own.
     fn of_path(self, pattern: &PathPattern<'_>) -> Rc<Condition> {
         if let Some(test) = pattern.compared_nodes().or_else(|| self.turned_out(pattern)) {
             return Rc::new(Condition::Test(test));
         }
+        let whole = pattern.whole();
+        if is_structural(&whole) {
+            return Rc::new(Condition::Structure(whole));
+        }
         let is_walk = |element: &PatternStep<'_>| !element.step.descendant && element.positional.is_none();
         if !pattern.elements.iter().all(is_walk) {
-            return Rc::new(Condition::Expr(pattern.whole()));
+            return Rc::new(Condition::Expr(whole));
         }
         let mut below: Option<Rc<Condition>> = None;
         for element in pattern.elements.iter().rev() {
@@ -138,15 +115,15 @@ fn conjuncts(predicates: &[Expr]) -> Vec<&Expr> {
 /// An element on the way from the document node to the one that an index leads to.
 #[derive(Clone, Debug)]
 pub(super) struct ChainStep {
-    /// How it relates to the one before.
+    /// Its relation to the one before.
     pub step: LinearStep,
-    /// What it has to satisfy.
+    /// The conditions that it has to satisfy.
     pub conditions: Vec<Rc<Condition>>,
     /// The conditions say all of the elements above as well.
     pub is_closed: bool,
 }
 
-/// What the last element of a chain has to satisfy, and those above it, where the automaton has found that names and
+/// Returns what the last element of a chain has to satisfy, and those above it, where the automaton has found that names and
 /// levels are right.
 pub(super) fn condition_of(chain: &[ChainStep]) -> Option<Rc<Condition>> {
     let last = chain.last()?;
@@ -157,7 +134,7 @@ pub(super) fn condition_of(chain: &[ChainStep]) -> Option<Rc<Condition>> {
     all(conditions)
 }
 
-/// What the elements above the last one of a chain have to satisfy, as a condition on the last.
+/// Returns what the elements above the last one of a chain have to satisfy, as a condition on the last.
 fn above(chain: &[ChainStep]) -> Option<Rc<Condition>> {
     let last = chain.len() - 1;
     let asked = chain[..last].iter().rposition(|step| !step.conditions.is_empty())?;
@@ -184,7 +161,7 @@ fn named(chain: &[ChainStep]) -> Rc<Condition> {
     all(conditions).unwrap_or_else(|| Rc::new(Condition::All(Vec::new())))
 }
 
-/// The names and levels that a chain asks for.
+/// Returns the names and levels that a chain asks for.
 fn names(chain: &[ChainStep]) -> Vec<Rc<Condition>> {
     let Some((last, before)) = chain.split_last() else { return Vec::new() };
     let mut conditions = Vec::new();

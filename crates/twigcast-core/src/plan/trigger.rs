@@ -1,16 +1,16 @@
 //! The choice of trigger: which element of a match to wait for, and for which of its values.
 
-use super::condition::{as_path, is_structural};
+use super::condition::{as_path, is_double_slash, is_structural};
 use super::path::{StepCheck, Trunk, element_step, leads_on_from_elements, linear, relative, steps_of, trunk_of};
+use super::route::{Action, Route, Verify};
 use super::value_condition::{self, Distance, ValueCondition};
-use super::{Action, LinearStep, Route, Verify, is_double_slash};
-use crate::query::ast::{Axis, Expr, PathStart, Step};
+use crate::query::ast::{Axis, Expr, LinearStep, PathStart, Step};
 
 /// Nested paths that are tried as the place of the trigger, besides the path itself.
 const SPINES_MAX: usize = 31;
 
 /// A place for the trigger: the path to it, its key, and how the rest is verified.
-pub(super) struct TriggerChoice {
+struct TriggerChoice {
     path: Vec<LinearStep>,
     key: ValueCondition,
     verify: Verify,
@@ -22,18 +22,43 @@ impl TriggerChoice {
         (self.key.value.selectivity(), self.key.distance == Distance::Up(0), self.path.len())
     }
 
-    /// Is the key found by a hash, and not among all bounds that a value satisfies?
+    /// Returns whether the key is found by a hash, and not among all bounds that a value satisfies.
     fn is_looked_up(&self) -> bool {
         !self.key.value.is_comparison()
     }
 
-    pub(super) fn into_route(self) -> Route {
+    fn into_route(self) -> Route {
         Route { path: self.path, action: Action::Trigger { key: self.key, verify: self.verify } }
     }
 }
 
-/// The best trigger of a trunk, looked for on the trunk itself and on every nested path that hangs on it.
-pub(super) fn best(trunk: &Trunk) -> Option<TriggerChoice> {
+/// Returns the route of an expression that structure and look-ups of values decide, without anything to verify.
+pub(super) fn exact_route(expr: &Expr) -> Option<Route> {
+    // Of values other than those of attributes one can be looked up, and nothing else be asked for.
+    if value_condition::content_lookups(expr)? > 1 {
+        return None;
+    }
+    trunk_route(&trunk_of(&as_path(expr)?.steps)?)
+}
+
+/// Returns the route of a path of which only structure or look-ups by the values of attributes decide; `None` for any other.
+fn trunk_route(trunk: &Trunk) -> Option<Route> {
+    let Some(first) = trunk.iter().position(|check| !check.is_trivial()) else {
+        return Some(Route { path: linear(trunk), action: Action::Accept });
+    };
+    if trunk.iter().all(|check| check.positional.is_none() && check.conditions.iter().all(is_structural)) {
+        let mut conditions = trunk[first].conditions.clone();
+        if first + 1 < trunk.len() {
+            conditions.push(relative(steps_of(&trunk[first + 1..])));
+        }
+        let condition = if conditions.len() == 1 { conditions.remove(0) } else { Expr::And(conditions) };
+        return Some(Route { path: linear(&trunk[..=first]), action: Action::Twig(condition) });
+    }
+    best(trunk).map(TriggerChoice::into_route)
+}
+
+/// Returns the best trigger of a trunk, looked for on the trunk itself and on every nested path that hangs on it.
+fn best(trunk: &Trunk) -> Option<TriggerChoice> {
     // A spine and where its last nested part begins: only that part is searched for further nested paths, since those
     // further up were tried when the spine was made.
     let mut spines = Vec::new();
@@ -50,7 +75,7 @@ pub(super) fn best(trunk: &Trunk) -> Option<TriggerChoice> {
     triggers.filter(TriggerChoice::is_looked_up).max_by_key(TriggerChoice::score)
 }
 
-/// All spines that leave this one, at step `from` or later, into a nested path.
+/// Returns all spines that leave this one, at step `from` or later, into a nested path.
 fn extend_spines(spine: &Trunk, from: usize, spines: &mut Vec<(Trunk, usize)>) {
     for (at, check) in spine.iter().enumerate().skip(from) {
         if check.positional.is_some() {
@@ -71,7 +96,7 @@ fn extend_spines(spine: &Trunk, from: usize, spines: &mut Vec<(Trunk, usize)>) {
     }
 }
 
-/// The nested path of a condition as a trunk of its own (`b/c = 'v'` as `b/c[. = 'v']`).
+/// Returns the nested path of a condition as a trunk of its own (`b/c = 'v'` as `b/c[. = 'v']`).
 fn nested_trunk(condition: &Expr) -> Option<Trunk> {
     let path = as_path(condition)?;
     if path.start != PathStart::Context || !holds_value(&path.steps) {
@@ -88,17 +113,17 @@ fn nested_trunk(condition: &Expr) -> Option<Trunk> {
     trunk_of(&path.steps)
 }
 
-/// Does any step carry a condition or end in an attribute, so that a key may be found on it?
+/// Returns whether any step carries a condition or ends in an attribute, so that a key may be on it.
 fn holds_value(steps: &[Step]) -> bool {
     steps.iter().any(|step| !step.predicates.is_empty() || step.axis == Axis::Attribute)
 }
 
-/// Does a step ask for more than structure?
+/// Returns whether a step asks for more than structure.
 fn asks_values(check: &StepCheck) -> bool {
     check.positional.is_some() || !check.conditions.iter().all(is_structural)
 }
 
-/// A trigger at step `end` whose conditions are all keys or structure, on elements at a known distance.
+/// Returns a trigger at step `end` whose conditions are all keys or structure, on elements at a known distance.
 fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     let mut keys = Vec::new();
     let mut shapes = Vec::new();
@@ -130,7 +155,7 @@ fn exact_trigger(spine: &Trunk, end: usize) -> Option<TriggerChoice> {
     })
 }
 
-/// Where the element of step `at` is, seen from that of step `end`, if the path alone tells.
+/// Returns where the element of step `at` is, seen from that of step `end`, if the path alone tells.
 fn fixed_distance(spine: &Trunk, at: usize, end: usize) -> Option<Distance> {
     let up = end - at;
     let level = at + 1;

@@ -8,13 +8,13 @@ use crate::vocabulary::Name;
 /// A value condition on the trigger element or one of its ancestors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ValueCondition {
-    /// Which element is tested.
+    /// The element that is tested.
     pub distance: Distance,
-    /// What it must hold.
+    /// The value that it must hold.
     pub value: ConditionValue,
 }
 
-/// Where the tested element is, seen from the accepting element.
+/// The position of the tested element, seen from the accepting element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Distance {
     /// So many levels up; 0 is the accepting element itself.
@@ -23,7 +23,7 @@ pub enum Distance {
     Level(u16),
 }
 
-/// What the tested element must hold.
+/// A value that the tested element must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ConditionValue {
     /// An attribute of that name.
@@ -48,7 +48,7 @@ pub enum ConditionValue {
     ValueOrdered(CompareOp, u64),
 }
 
-/// What an attribute is compared with.
+/// A constant that an attribute is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Constant {
     /// A string.
@@ -65,7 +65,7 @@ impl Distance {
 }
 
 impl ConditionValue {
-    /// How much it narrows the candidates down; more is better, 0 is no better than no key.
+    /// Returns how much it narrows the candidates down; more is better, 0 is no better than no key.
     pub(super) fn selectivity(&self) -> u32 {
         match self {
             // Holds without any value that could be looked up.
@@ -77,12 +77,12 @@ impl ConditionValue {
         }
     }
 
-    /// Is it a comparison by order, or with what is unequal? Of these many hold at once.
+    /// Returns whether it is a comparison by order, or with what is unequal. Of these many hold at once.
     pub(super) fn is_comparison(&self) -> bool {
         matches!(self, Self::AttributeCompared(..) | Self::ValueOrdered(..))
     }
 
-    /// Is it about attributes (cheap to test on ancestors too) rather than about text?
+    /// Returns whether it is about attributes (cheap to test on ancestors too) rather than about text.
     pub fn is_attribute(&self) -> bool {
         match self {
             Self::AttributeExists(_)
@@ -97,7 +97,7 @@ impl ConditionValue {
     }
 }
 
-/// Bits of a number, with both zeros alike; `None` for NaN, which equals nothing.
+/// Returns bits of a number, with both zeros alike; `None` for NaN, which equals nothing.
 pub fn number_key(value: f64) -> Option<u64> {
     if value.is_nan() { None } else { Some((value + 0.0).to_bits()) }
 }
@@ -123,7 +123,7 @@ fn operand(expr: &Expr) -> Option<ConditionOperand> {
     }
 }
 
-/// The key of a condition on an element, and whether it is all that the condition says.
+/// Returns the key of a condition on an element, and whether it is all that the condition says.
 pub(super) fn of_condition(expr: &Expr) -> Option<(ConditionValue, bool)> {
     match expr {
         Expr::Path(path) => match operand(expr) {
@@ -163,10 +163,10 @@ pub(super) fn of_condition(expr: &Expr) -> Option<(ConditionValue, bool)> {
     }
 }
 
-/// An attribute compared with a constant by order, or unequal to it; a string-value compared by order.
+/// Returns an attribute compared with a constant by order, or unequal to it; a string-value compared by order.
 fn compared(op: CompareOp, left: &Expr, right: &Expr) -> Option<(ConditionValue, bool)> {
     let (path, constant, op) =
-        if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, condition::mirrored(op)) };
+        if matches!(left, Expr::Path(_)) { (left, right, op) } else { (right, left, op.flipped()) };
     let operand = operand(path)?;
     let constant = match constant {
         Expr::Literal(text) if op == CompareOp::NotEqual => Constant::Text(text.clone()),
@@ -206,7 +206,7 @@ fn turned_out(path: &Path) -> Option<Expr> {
     }
 }
 
-/// A condition that cannot hold without one certain attribute, such as `@a > 5` or `contains(@a, 'x')`.
+/// Returns a condition that cannot hold without one certain attribute, such as `@a > 5` or `contains(@a, 'x')`.
 fn needs_attribute(expr: &Expr) -> Option<(ConditionValue, bool)> {
     let mut names = Vec::new();
     for path in condition::necessary_paths(expr)? {
@@ -222,7 +222,7 @@ fn needs_attribute(expr: &Expr) -> Option<(ConditionValue, bool)> {
     }
 }
 
-/// How many values other than those of attributes an expression looks up, if all that it asks for is structure and values
+/// Returns how many values other than those of attributes an expression looks up, if all that it asks for is structure and values
 /// that are keys; `None` if it asks for more.
 pub(super) fn content_lookups(expr: &Expr) -> Option<usize> {
     match expr {

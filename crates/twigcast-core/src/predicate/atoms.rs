@@ -40,7 +40,7 @@ pub struct Atoms {
 }
 
 impl Atoms {
-    /// The atom of a value, with one more use. No atom has the number 0, so that a packed key is never 0.
+    /// Returns the atom of a value, with one more use. No atom has the number 0, so that a packed key is never 0.
     pub fn acquire(&mut self, value: &ConditionValue) -> AtomId {
         if let Some(id) = self.find(value) {
             if let Some(atom) = self.entry_mut(id) {
@@ -158,30 +158,30 @@ impl Atoms {
         }
     }
 
-    /// How many times an atom that is an attribute's value is asked for; `None` for atoms of other kinds.
+    /// Returns how many times an atom that is an attribute's value is asked for; `None` for atoms of other kinds.
     pub fn uses_of_value(&self, id: AtomId) -> Option<u32> {
         let atom = self.entry(id)?;
         matches!(atom.value, ConditionValue::AttributeText(..) | ConditionValue::AttributeNumber(..))
             .then_some(atom.uses)
     }
 
-    /// Append the attribute atoms that one attribute satisfies.
+    /// Appends the attribute atoms that one attribute satisfies.
     #[inline]
     pub fn of_attribute(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         self.attributes.of(message, attribute, atoms);
     }
 
-    /// Append the comparisons that one attribute satisfies.
+    /// Appends the comparisons that one attribute satisfies.
     pub fn comparisons_of(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         self.attributes.compared(message, attribute, atoms);
     }
 
-    /// Does an element satisfy an atom that is a comparison or a negation? What is read for it is added to `visits`.
+    /// Returns whether an element satisfies an atom that is a comparison or a negation. What is read for it is added to `visits`.
     pub fn comparison_holds(&self, message: Message<'_>, element: NodeId, id: AtomId, visits: &mut u64) -> bool {
         self.entry(id).is_some_and(|atom| holds(message, element, &atom.value, visits))
     }
 
-    /// Append the comparisons by order that an element's string-value satisfies; where there are more bounds than some
+    /// Appends the comparisons by order that an element's string-value satisfies; where there are more bounds than some
     /// keys, those of the keys. What is read for it is added to `visits`.
     pub fn ordered_values_of(
         &self,
@@ -208,7 +208,7 @@ impl Atoms {
         }));
     }
 
-    /// Append the text and value atoms that an element satisfies, comparisons by order excepted. What is read for it is
+    /// Appends the text and value atoms that an element satisfies, comparisons by order excepted. What is read for it is
     /// added to `visits`, text children aside: they are no other element's.
     pub fn of_content(&self, message: Message<'_>, element: NodeId, atoms: &mut Vec<AtomId>, visits: &mut u64) {
         if !self.texts.is_empty() {
@@ -237,7 +237,7 @@ impl Atoms {
         }
     }
 
-    /// Is the atom about an element's text rather than an attribute?
+    /// Returns whether the atom is about an element's text rather than an attribute.
     pub fn is_content(&self, id: AtomId) -> bool {
         self.entry(id).is_some_and(|atom| {
             matches!(
@@ -251,7 +251,7 @@ impl Atoms {
         })
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub fn bytes(&self) -> usize {
         let strings: usize = self
             .atoms
@@ -281,7 +281,7 @@ fn insert(atoms: &mut Vec<Option<Atom>>, free: &mut Vec<u32>, atom: Atom) -> u32
     }
 }
 
-/// Does an element satisfy a value that is about attributes or a comparison by order?
+/// Returns whether an element satisfies a value that is about attributes or a comparison by order.
 fn holds(message: Message<'_>, element: NodeId, value: &ConditionValue, visits: &mut u64) -> bool {
     let any = |name: Name, test: &dyn Fn(&str) -> bool| {
         let mut attributes = message.document.attributes_of(element).iter();
@@ -320,14 +320,14 @@ fn dedup_from(list: &mut Vec<AtomId>, start: usize) {
     list.truncate(kept);
 }
 
-/// The string-value of an element.
+/// Returns the string-value of an element.
 fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
     let value = message.string_value(element);
     *visits += u64::from(message.document.nodes[element as usize].end - element) + visits_of(&value);
     value
 }
 
-/// The string-value of an element, unless it is longer than `bytes_max`.
+/// Returns the string-value of an element, unless it is longer than `bytes_max`.
 fn string_value_up_to<'a>(
     message: Message<'a>,
     element: NodeId,
@@ -350,9 +350,9 @@ fn string_value_up_to<'a>(
     Some(value)
 }
 
-/// Could the string-value be a number? Looks no further than the first character that is not white space, so that
+/// Returns could the string-value be a number? Looks no further than the first character that is not white space, so that
 /// nested elements do not cost the text below them over and over.
-fn starts_like_a_number(message: Message<'_>, element: NodeId, visits: &mut u64) -> bool {
+pub fn starts_like_a_number(message: Message<'_>, element: NodeId, visits: &mut u64) -> bool {
     for node in element..message.document.nodes[element as usize].end {
         *visits += 1;
         if message.document.nodes[node as usize].kind != NodeKind::Text {

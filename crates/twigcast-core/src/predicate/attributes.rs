@@ -75,7 +75,7 @@ impl AttributeAtoms {
         &mut self.tests[at as usize]
     }
 
-    /// The atom of a value.
+    /// Returns the atom of a value.
     pub(super) fn find(&self, name: Name, value: AttributeValue<'_>) -> Option<AtomId> {
         let asked = self.tests(name)?;
         let atom = match value {
@@ -86,7 +86,7 @@ impl AttributeAtoms {
         (atom != NONE).then_some(atom)
     }
 
-    /// Set the atom of a value.
+    /// Sets the atom of a value.
     pub(super) fn set(&mut self, name: Name, value: AttributeValue<'_>, atom: AtomId) {
         let asked = self.tests_mut(name);
         match value {
@@ -96,7 +96,7 @@ impl AttributeAtoms {
         }
     }
 
-    /// A value has no atom any more.
+    /// Returns a value has no atom any more.
     pub(super) fn unset(&mut self, name: Name, value: AttributeValue<'_>) {
         let asked = self.tests_mut(name);
         match value {
@@ -106,7 +106,7 @@ impl AttributeAtoms {
         }
     }
 
-    /// Set the atom of a comparison that is no equality.
+    /// Sets the atom of a comparison that is no equality.
     pub(super) fn set_comparison(&mut self, name: Name, op: CompareOp, constant: &Constant, atom: AtomId) {
         self.tests_mut(name).comparisons.get_or_insert_default().set(op, constant, atom);
     }
@@ -118,14 +118,14 @@ impl AttributeAtoms {
         }
     }
 
-    /// Append the atoms of such comparisons that an attribute satisfies.
+    /// Appends the atoms of such comparisons that an attribute satisfies.
     pub(super) fn compared(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         if let Some(comparisons) = self.tests(attribute.name).and_then(|asked| asked.comparisons.as_ref()) {
             comparisons.of(&message.attribute_value(attribute), atoms);
         }
     }
 
-    /// Append the atoms that an attribute satisfies, but for those of comparisons that are no equality.
+    /// Appends the atoms that an attribute satisfies, but for those of comparisons that are no equality.
     #[inline]
     pub(super) fn of(&self, message: Message<'_>, attribute: &Attribute, atoms: &mut Vec<AtomId>) {
         let Some(asked) = self.tests(attribute.name) else { return };
@@ -139,7 +139,7 @@ impl AttributeAtoms {
         }
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let values: usize = self
             .tests

@@ -21,19 +21,19 @@ pub(super) struct Comparisons {
     other_numbers: BTreeMap<u64, AtomId>,
 }
 
-/// A number, given by its bits and not NaN, as an integer of the same order.
+/// Returns a number, given by its bits and not NaN, as an integer of the same order.
 fn ordered(bits: u64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 impl Comparisons {
-    /// How many there are.
+    /// Returns how many there are.
     pub(super) fn len(&self) -> usize {
         let Self { upper, lower, other_texts, other_numbers } = self;
         upper.len() + lower.len() + other_texts.len() + other_numbers.len()
     }
 
-    /// Set the atom of a comparison.
+    /// Sets the atom of a comparison.
     pub(super) fn set(&mut self, op: CompareOp, constant: &Constant, atom: AtomId) {
         match (op, constant) {
             (CompareOp::Less | CompareOp::LessOrEqual, Constant::Number(bits)) => {
@@ -51,7 +51,7 @@ impl Comparisons {
         }
     }
 
-    /// A comparison has no atom any more.
+    /// Returns a comparison has no atom any more.
     pub(super) fn unset(&mut self, op: CompareOp, constant: &Constant) {
         match (op, constant) {
             (CompareOp::Less | CompareOp::LessOrEqual, Constant::Number(bits)) => {
@@ -69,7 +69,7 @@ impl Comparisons {
         }
     }
 
-    /// Append the atoms that a value satisfies.
+    /// Appends the atoms that a value satisfies.
     pub(super) fn of(&self, value: &str, atoms: &mut Vec<AtomId>) {
         atoms.extend(self.other_texts.iter().filter(|(text, _)| ***text != *value).map(|(_, &atom)| atom));
         if self.upper.is_empty() && self.lower.is_empty() && self.other_numbers.is_empty() {
@@ -84,14 +84,14 @@ impl Comparisons {
         }
     }
 
-    /// Bytes on the heap, by estimate.
+    /// Returns bytes on the heap, by estimate.
     pub(super) fn bytes(&self) -> usize {
         let texts: usize = self.other_texts.keys().map(|text| text.len() + 40).sum();
         texts + (self.upper.len() + self.lower.len()) * 32 + self.other_numbers.len() * 24
     }
 }
 
-/// Does a value compare so with a constant?
+/// Returns whether a value compares so with a constant.
 pub(super) fn holds(op: CompareOp, value: &str, constant: &Constant) -> bool {
     let bits = match constant {
         Constant::Text(text) => return *value != **text,
@@ -100,7 +100,7 @@ pub(super) fn holds(op: CompareOp, value: &str, constant: &Constant) -> bool {
     is_ordered(op, number::parse(value), f64::from_bits(bits))
 }
 
-/// Does a number compare so with another?
+/// Returns whether a number compares so with another.
 pub(super) fn is_ordered(op: CompareOp, number: f64, bound: f64) -> bool {
     match op {
         CompareOp::Less => number < bound,

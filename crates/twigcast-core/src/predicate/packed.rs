@@ -6,7 +6,7 @@ use crate::plan::Distance;
 /// they are looked up only where some key is one.
 pub type AtomId = u32;
 
-/// Is the atom one of those that hold in great numbers?
+/// Returns whether the atom is one of those that hold in great numbers.
 #[inline]
 pub fn is_comparison(atom: AtomId) -> bool {
     atom & 1 == 1
@@ -27,7 +27,7 @@ pub fn pack(distance: Distance, atom: AtomId) -> PackedCondition {
     slot(distance) << ATOM_BITS | atom.min(ATOMS_MAX)
 }
 
-/// A key with the distance of another, of which the atom is 0.
+/// Returns a key with the distance of another, of which the atom is 0.
 #[inline]
 pub fn with_prefix(prefix: PackedCondition, atom: AtomId) -> PackedCondition {
     prefix | atom.min(ATOMS_MAX)
@@ -44,13 +44,13 @@ pub fn unpack(key: PackedCondition) -> (Distance, AtomId) {
     (distance, key & ATOMS_MAX)
 }
 
-/// Which of the distances a key has.
+/// Returns which of the distances a key has.
 #[inline]
 pub(super) fn slot_of(key: PackedCondition) -> usize {
     (key >> ATOM_BITS) as usize
 }
 
-/// Distances take 6 bits.
+/// Returns distances take 6 bits.
 fn slot(distance: Distance) -> u32 {
     match distance {
         Distance::Up(levels) => u32::from(levels),
@@ -65,12 +65,12 @@ pub(super) const LEVEL_SLOTS: u32 = Distance::UP_MAX as u32 + 1;
 /// Atoms about the text of the accepting element are told apart, since finding them out costs more than attributes.
 pub(super) const CONTENT_SLOT: u32 = 62;
 
-/// An atom about the accepting element's text, packed.
+/// Returns an atom about the accepting element's text, packed.
 pub fn pack_content(atom: AtomId) -> PackedCondition {
     CONTENT_SLOT << ATOM_BITS | atom.min(ATOMS_MAX)
 }
 
-/// Is the key about the accepting element's text?
+/// Returns whether the key is about the accepting element's text.
 #[inline]
 pub fn is_content(key: PackedCondition) -> bool {
     key >> ATOM_BITS == CONTENT_SLOT
@@ -81,7 +81,7 @@ pub fn is_content(key: PackedCondition) -> bool {
 pub struct Distances(u64);
 
 impl Distances {
-    /// Those of both sets.
+    /// Returns those of both sets.
     #[inline]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -91,7 +91,7 @@ impl Distances {
         self.0 |= 1 << (key >> ATOM_BITS);
     }
 
-    /// Those members, packed with atom 0, at which the element `up` levels up stands, which is on `level`.
+    /// Returns those members, packed with atom 0, at which the element `up` levels up stands, which is on `level`.
     #[inline]
     pub fn prefixes(self, up: usize, level: usize) -> Prefixes {
         let mut prefixes = Prefixes::default();
@@ -104,7 +104,7 @@ impl Distances {
         prefixes
     }
 
-    /// The members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
+    /// Returns the members that lead to ancestors of an element on `level` by a known distance: how many levels up it is, and the
     /// distance packed with atom 0.
     pub fn above(self, level: usize) -> impl Iterator<Item = (usize, PackedCondition)> {
         let mut rest = self.0 & !(1 | 1 << CONTENT_SLOT);
@@ -124,19 +124,19 @@ impl Distances {
         })
     }
 
-    /// No member?
+    /// Returns whether there is no member.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Does every member lead to the accepting element itself?
+    /// Returns whether every member leads to the accepting element itself.
     #[inline]
     pub fn is_own(self) -> bool {
         self.0 & !(1 | 1 << CONTENT_SLOT) == 0
     }
 
-    /// Is the accepting element's text?
+    /// Returns whether the accepting element's text is a member.
     #[inline]
     pub fn content(self) -> bool {
         self.0 >> CONTENT_SLOT & 1 == 1

@@ -46,13 +46,13 @@ fn mix(key: PackedCondition) -> u64 {
     u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24
 }
 
-/// Words of the block that a list of so many words lies in.
+/// Returns words of the block that a list of so many words lies in.
 fn block_of(words: usize) -> usize {
     (words + 1).next_power_of_two()
 }
 
 impl TriggerTable {
-    /// The table of these triggers.
+    /// Returns the table of these triggers.
     pub fn new(mut entries: Vec<IndexedTrigger>) -> Self {
         // In the order of lists. Whether a query comes before another does not matter, but that it is always the same.
         entries.sort_unstable_by_key(|entry| {
@@ -81,18 +81,18 @@ impl TriggerTable {
         table
     }
 
-    /// Note that what waits is not what waited before.
+    /// Notes that what waits is not what waited before.
     fn change(&mut self) {
         self.stamp = NEXT_STAMP.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What tells the table, as it is now, from others.
+    /// Returns what tells the table, as it is now, from others.
     #[inline]
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// Does any trigger ask for a branch?
+    /// Returns whether any trigger asks for a branch.
     #[inline]
     pub fn asks_branches(&self) -> bool {
         self.asks_branches
@@ -108,7 +108,7 @@ impl TriggerTable {
         }
     }
 
-    /// Make filter and buckets afresh, for so many keys.
+    /// Makes filter and buckets afresh, for so many keys.
     fn rebuild(&mut self, keys: usize) {
         let words = (keys * FILTER_BITS_PER_KEY).div_ceil(64).next_power_of_two();
         self.filter = vec![0; words].into();
@@ -131,7 +131,7 @@ impl TriggerTable {
         at
     }
 
-    /// Set the place of a key for which there is room.
+    /// Sets the place of a key for which there is room.
     fn set(&mut self, key: PackedCondition, position: u32) {
         let at = self.bucket(key);
         self.keys += u32::from(self.buckets[at].0 == 0);
@@ -140,7 +140,7 @@ impl TriggerTable {
         self.filter[word] |= bit;
     }
 
-    /// Take a key out, and move up those behind it that would not be found any more.
+    /// Takes a key out, and move up those behind it that would not be found any more.
     fn unset(&mut self, key: PackedCondition) {
         let last = self.buckets.len() - 1;
         let mut hole = self.bucket(key);
@@ -184,7 +184,7 @@ impl TriggerTable {
         self.lists[at as usize] = std::mem::replace(&mut self.free[class], at);
     }
 
-    /// Add an entry.
+    /// Adds an entry.
     pub fn insert(&mut self, entry: IndexedTrigger) {
         self.change();
         self.note_distances(&entry);
@@ -205,7 +205,7 @@ impl TriggerTable {
         self.set(entry.key, position);
     }
 
-    /// A list with one entry more; it moves when its block is full.
+    /// Returns a list with one entry more; it moves when its block is full.
     fn grown(&mut self, at: u32, waiting: Waiter) -> u32 {
         let mut added = Vec::with_capacity(3);
         waiting.write(&mut added);
@@ -228,7 +228,7 @@ impl TriggerTable {
         self.new_list(&all)
     }
 
-    /// Remove an entry; whether it was there.
+    /// Removes an entry; whether it was there.
     pub fn remove(&mut self, entry: IndexedTrigger) -> bool {
         self.change();
         let Some(position) = self.list_position(entry.key) else { return false };
@@ -253,7 +253,7 @@ impl TriggerTable {
         true
     }
 
-    /// Take words out of a key's list; it moves when a smaller block will do.
+    /// Takes words out of a key's list; it moves when a smaller block will do.
     fn shorten(&mut self, key: PackedCondition, position: u32, from: usize, to: usize) {
         let start = position as usize + 1;
         let length = self.lists[start - 1] as usize;
@@ -279,7 +279,7 @@ impl TriggerTable {
         (self.keys as usize, ordered.map(|key| packed::unpack(key).1))
     }
 
-    /// The queries that wait for keys about the accepting element's text.
+    /// Returns the queries that wait for keys about the accepting element's text.
     pub fn asking_content(&self) -> impl Iterator<Item = u32> + '_ {
         self.buckets.iter().filter(|(key, _)| packed::is_content(*key)).flat_map(|(_, position)| {
             let list = self.get(position);
@@ -287,25 +287,25 @@ impl TriggerTable {
         })
     }
 
-    /// No entry at all?
+    /// Returns whether there is no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys == 0
     }
 
-    /// Distances of keys that are comparisons.
+    /// Returns distances of keys that are comparisons.
     #[inline]
     pub fn comparisons(&self) -> Distances {
         self.comparisons
     }
 
-    /// Distances that the other keys look at.
+    /// Returns distances that the other keys look at.
     #[inline]
     pub fn distances(&self) -> Distances {
         self.distances
     }
 
-    /// Distances that the further keys look at, comparisons excepted.
+    /// Returns distances that the further keys look at, comparisons excepted.
     #[inline]
     pub fn also_distances(&self) -> Distances {
         self.also_distances
@@ -338,13 +338,13 @@ impl TriggerTable {
         WaitList { satisfied, multi_condition: MultiConditionWaiters { words: others } }
     }
 
-    /// Look at the table itself, not at what it points to; to be waited for later.
+    /// Looks at the table itself, not at what it points to; to be waited for later.
     #[inline]
     pub fn prefetch_table(&self) -> u64 {
         self.stamp ^ (self.filter.len() ^ self.buckets.len() ^ self.lists.len()) as u64 ^ u64::from(self.keys)
     }
 
-    /// Look at all that [`Self::sieve`] needs for some keys; to be waited for later.
+    /// Looks at all that [`Self::sieve`] needs for some keys; to be waited for later.
     #[inline]
     pub fn prefetch_filter(&self, keys: &[PackedCondition]) -> u64 {
         if self.filter.is_empty() {
@@ -353,7 +353,7 @@ impl TriggerTable {
         keys.iter().fold(0, |seen, &key| seen ^ self.filter[self.filter_position(key).0])
     }
 
-    /// Move those keys to the front that something may wait for; their number.
+    /// Moves those keys to the front that something may wait for; their number.
     #[inline]
     pub fn sieve(&self, keys: &mut [PackedCondition]) -> usize {
         if self.filter.is_empty() {
@@ -370,7 +370,7 @@ impl TriggerTable {
         kept
     }
 
-    /// Look at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
+    /// Looks at the buckets of all keys before any answer is waited for: what is not in the cache comes in at the same time.
     #[inline]
     fn prefetch_buckets(&self, keys: &[PackedCondition]) {
         if self.buckets.len() > CACHED_MAX {
@@ -380,7 +380,7 @@ impl TriggerTable {
         }
     }
 
-    /// Write the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
+    /// Writes the places of what waits for keys that [`Self::sieve`] has kept; their number. There has to be room for as
     /// many as there are keys.
     #[inline]
     pub fn locate(&self, keys: &[PackedCondition], positions: &mut [u32]) -> usize {
@@ -394,14 +394,14 @@ impl TriggerTable {
         kept
     }
 
-    /// Look at the lists at all places before any is waited for.
+    /// Looks at the lists at all places before any is waited for.
     #[inline]
     pub fn prefetch_lists(&self, positions: &[u32]) {
         let lists = positions.iter().filter(|&position| position & LONE == 0);
         std::hint::black_box(lists.fold(0, |seen, &position| seen ^ self.lists[position as usize]));
     }
 
-    /// Replace keys by the places of what waits for them.
+    /// Replaces keys by the places of what waits for them.
     #[inline]
     pub fn select(&self, keys: &mut Vec<PackedCondition>) {
         let sieved = self.sieve(keys);
@@ -417,7 +417,7 @@ impl TriggerTable {
         self.prefetch_lists(keys);
     }
 
-    /// What waits at a place.
+    /// Returns what waits at a place.
     #[inline]
     pub fn get<'a>(&'a self, position: &'a u32) -> WaitList<'a> {
         if position & LONE != 0 {
@@ -430,7 +430,7 @@ impl TriggerTable {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns bytes on the heap.
     pub fn bytes(&self) -> usize {
         (self.filter.len() + self.buckets.len()) * 8 + (self.lists.capacity() + self.free.capacity()) * 4
     }

@@ -47,7 +47,7 @@ const HAS_TRIGGER: u32 = 1 << 31;
 const MARKS: u32 = HAS_BELOW | HAS_ALSO | HAS_TRIGGER;
 
 impl Waiter {
-    /// What it asks for besides its key.
+    /// Returns what it asks for besides its key.
     #[inline]
     pub(super) fn kind(&self) -> WaiterKind {
         match *self {
@@ -65,7 +65,7 @@ impl Waiter {
         self.kind() == WaiterKind::Lone
     }
 
-    /// How many words it takes, one to four.
+    /// Returns how many words it takes, one to four.
     pub(super) fn words(&self) -> usize {
         let Self { query: _, also, below, trigger } = self;
         1 + usize::from(also.is_some()) + usize::from(below.is_some()) + usize::from(trigger.is_some())
@@ -90,7 +90,7 @@ pub struct WaitList<'a> {
 }
 
 impl<'a> WaitList<'a> {
-    /// The queries of which nothing else is asked.
+    /// Returns the queries of which nothing else is asked.
     #[inline]
     pub fn satisfied(&self) -> impl Iterator<Item = u32> + use<'a> {
         self.satisfied.iter().map(|word| word & (QUERIES_MAX - 1))
@@ -104,19 +104,19 @@ pub struct MultiConditionWaiters<'a> {
 }
 
 impl MultiConditionWaiters<'_> {
-    /// Are there none?
+    /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// Is as much left of these as of others of the same list?
+    /// Returns whether as much is left of these as of others of the same list.
     #[inline]
     pub fn is_as_long_as(&self, others: &Self) -> bool {
         self.words.len() == others.words.len()
     }
 
-    /// Take the first, if it asks for a further key that is no comparison, and for nothing else: its query and the key. Those
+    /// Takes the first, if it asks for a further key that is no comparison, and for nothing else: its query and the key. Those
     /// that ask for a single thing come first.
     #[inline]
     pub fn next_also(&mut self) -> Option<(u32, PackedCondition)> {
@@ -129,7 +129,7 @@ impl MultiConditionWaiters<'_> {
         }
     }
 
-    /// The same for a branch.
+    /// Returns the same for a branch.
     #[inline]
     pub fn next_below(&mut self) -> Option<(u32, u32)> {
         match self.words {

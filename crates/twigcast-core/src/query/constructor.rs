@@ -27,7 +27,7 @@ struct RawAttribute<'a> {
 }
 
 impl<'a> Parser<'a, '_> {
-    /// DirectConstructor; the current token is its `<`.
+    /// Parses a DirectConstructor; the current token is its `<`.
     pub(super) fn constructor(&mut self) -> Parsed<ItemExpr> {
         let start = self.token.start;
         let (item, end) = self.constructor_at(start)?;

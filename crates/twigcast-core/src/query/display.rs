@@ -27,7 +27,7 @@ pub fn expression(expr: &Expr, vocabulary: &Vocabulary, declared: &BTreeMap<Stri
     printer.finish()
 }
 
-/// How tightly an expression binds, loosest first.
+/// The strength with which an expression binds, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
     Or,
@@ -55,7 +55,7 @@ pub(super) struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    /// `variables`: names by number.
+    /// Creates a printer; `variables` are names by number.
     pub fn new(vocabulary: &'a Vocabulary, declared: &'a BTreeMap<String, String>, variables: &'a [Box<str>]) -> Self {
         Self {
             text: String::new(),
@@ -74,7 +74,7 @@ impl<'a> Printer<'a> {
         Printed { text: self.text, namespaces }
     }
 
-    /// The prefix to write for a namespace.
+    /// Returns the prefix to write for a namespace.
     pub fn prefix(&mut self, namespace: NamespaceId) -> String {
         if namespace == NamespaceId::XML {
             return "xml".into();
@@ -106,7 +106,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The name of a variable, without `$`.
+    /// Returns the name of a variable, without `$`.
     pub fn variable_name(&self, id: VariableId) -> &str {
         self.variables.get(id.index()).map_or("variable", |name| name)
     }
@@ -293,7 +293,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// XPath 1.0 cannot write a string with both quotes; XQuery doubles the outer one.
+    /// Writes a literal. XPath 1.0 cannot write a string with both quotes; XQuery doubles the outer one.
     pub fn literal(&mut self, value: &str) {
         let quote = if value.contains('\'') && !value.contains('"') { '"' } else { '\'' };
         self.text.push(quote);
@@ -388,7 +388,7 @@ pub(super) fn arithmetic_symbol(op: ArithmeticOp) -> &'static str {
 }
 
 impl Axis {
-    /// The name a query writes before `::`.
+    /// Returns the name that queries write before `::`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Child => "child",

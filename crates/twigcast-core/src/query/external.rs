@@ -6,19 +6,20 @@
 //! this language from the message's root, or the query starts otherwise, nothing is known.
 
 use super::ast::{CompareOp, Expr, Function, Path, PathStart};
-use super::{Dialect, ParseOptions, Query, parse};
+use super::options::{Dialect, ParseOptions};
+use super::parser::Parser;
 use crate::vocabulary::Vocabulary;
 
 /// Words that end the path of a `for` clause.
 const AFTER_PATH: [&str; 9] = ["where", "return", "let", "for", "order", "stable", "group", "count", "at"];
 
-/// A condition that holds for each message on which the query has a result.
+/// Returns a condition that holds for each message on which the query has a result.
 pub(super) fn necessary_condition(text: &str, options: &ParseOptions, vocabulary: &mut Vocabulary) -> Expr {
     let anything = Expr::Call { function: Function::True, arguments: Vec::new() };
     let Some(path) = binding_path(text) else { return anything };
     let options = ParseOptions { dialect: Dialect::XPath, ..*options };
-    match parse(path, &options, vocabulary) {
-        Ok(Query::XPath(Expr::Path(path @ Path { start: PathStart::Root, .. }))) => Expr::Path(unquestioned(path)),
+    match Parser::new(path, &options, vocabulary).and_then(|mut parser| parser.whole_expression()) {
+        Ok(Expr::Path(path @ Path { start: PathStart::Root, .. })) => Expr::Path(unquestioned(path)),
         _ => anything,
     }
 }

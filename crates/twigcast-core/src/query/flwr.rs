@@ -19,7 +19,7 @@ use crate::vocabulary::Name;
 /// A For-Where-Return query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlwrQuery {
-    /// What it returns.
+    /// The item that it returns.
     pub body: ItemExpr,
     /// All its variables, by number.
     pub variables: Vec<Variable>,
@@ -93,18 +93,18 @@ pub enum BindingClause {
 /// A key of an `order by` clause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderKey {
-    /// What to order by: numbers by size, truth values false first, anything else as strings by code point.
+    /// The expression to order by: numbers by size, truth values false first, anything else as strings by code point.
     pub key: Expr,
     /// Largest first.
     pub descending: bool,
-    /// Where an empty node-set goes: after everything instead of before.
+    /// An empty node-set comes after everything instead of before.
     pub empty_greatest: bool,
 }
 
 /// A conditional expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IfExpr {
-    /// What decides.
+    /// The condition.
     pub condition: Expr,
     /// The value if it is true.
     pub then: ItemExpr,
@@ -124,7 +124,7 @@ pub struct ElementConstructor {
     pub declarations: Vec<(Box<str>, Box<str>)>,
     /// The attributes, in order.
     pub attributes: Vec<AttributeConstructor>,
-    /// What is between the tags.
+    /// The content between the tags.
     pub content: Vec<ElementContent>,
 }
 
@@ -160,7 +160,7 @@ pub enum ElementContent {
 }
 
 impl FlwrQuery {
-    /// The outermost For-Where-Return expressions: a message matches when a binding of any of them passes.
+    /// Returns the outermost For-Where-Return expressions: a message matches when a binding of any of them passes.
     pub fn outermost(&self) -> Vec<&FlwrExpr> {
         let mut result = Vec::new();
         collect(&self.body, &mut result);

@@ -32,7 +32,7 @@ pub(super) fn is_flwr(text: &str) -> bool {
 }
 
 impl<'a> Parser<'a, '_> {
-    /// The whole text as a For-Where-Return query.
+    /// Parses the whole text as a For-Where-Return query.
     pub fn whole_flwr(mut self) -> Parsed<FlwrQuery> {
         self.flwr = true;
         self.lexer.comments = true;
@@ -52,7 +52,7 @@ impl<'a> Parser<'a, '_> {
         Ok(query)
     }
 
-    /// One or more items, separated by commas.
+    /// Parses one or more items, separated by commas.
     pub(super) fn items(&mut self) -> Parsed<ItemExpr> {
         let first = self.item()?;
         if self.token.kind != TokenKind::Comma {
@@ -401,7 +401,7 @@ impl<'a> Parser<'a, '_> {
         Err(self.error(self.token.start, QueryErrorKind::Unsupported, message, &[]))
     }
 
-    /// A token that no rule of the language allows at this place.
+    /// Returns the error of a token that no rule of the language allows here.
     pub(super) fn unexpected_in_flwr(&self, due: &[&str]) -> Box<crate::error::QueryError> {
         if let Some(error) = self.broken_token() {
             return error;
@@ -438,7 +438,7 @@ impl<'a> Parser<'a, '_> {
         self.error(token.start, QueryErrorKind::Syntax, message, due)
     }
 
-    /// A literal's value: references and doubled quotes resolved, as XQuery has it.
+    /// Returns a literal's value: references and doubled quotes resolved, as XQuery has it.
     pub(super) fn flwr_literal(&self, token: Token) -> Parsed<String> {
         let quote = char::from(self.lexer.text.as_bytes()[token.start]);
         let inner = &self.lexer.text[token.start + 1..token.end - 1];
@@ -460,7 +460,7 @@ impl<'a> Parser<'a, '_> {
         Ok(value)
     }
 
-    /// The character that the reference at an offset stands for, and the reference's length.
+    /// Returns the character that the reference at an offset stands for, and the reference's length.
     pub(super) fn reference(&self, offset: usize) -> Parsed<(char, usize)> {
         let rest = &self.lexer.text[offset..];
         let end = rest.bytes().position(|byte| byte == b';' || is_space(byte) || byte == b'<');

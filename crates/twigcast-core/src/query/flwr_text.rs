@@ -1,4 +1,4 @@
-//! For-Where-Return queries back to text and to JSON.
+//! Writes For-Where-Return queries back as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,8 +7,7 @@ use super::display::{Printed, Printer, Strength};
 use super::flwr::{
     AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, FlwrQuery, ItemExpr,
 };
-use super::json::JsonWriter;
-use crate::vocabulary::{Name, Vocabulary};
+use crate::vocabulary::Vocabulary;
 
 /// Writes a query, as [`super::display::expression`] does an expression.
 pub fn query(query: &FlwrQuery, vocabulary: &Vocabulary, declared: &BTreeMap<String, String>) -> Printed {
@@ -179,127 +178,5 @@ impl Printer<'_> {
                 other => self.text.push(other),
             }
         }
-    }
-}
-
-impl JsonWriter<'_> {
-    /// Writes a For-Where-Return query.
-    pub(super) fn flwr_query(&mut self, query: &FlwrQuery) {
-        self.open("flwr-query");
-        self.field("body");
-        self.item(&query.body);
-        self.out.push('}');
-    }
-
-    fn item(&mut self, item: &ItemExpr) {
-        match item {
-            ItemExpr::Sequence(items) => {
-                self.open("sequence");
-                self.field("items");
-                self.list(items, Self::item);
-                self.out.push('}');
-            }
-            ItemExpr::Flwr(flwr) => self.flwr(flwr),
-            ItemExpr::If(choice) => {
-                self.open("if");
-                self.field("condition");
-                self.expr(&choice.condition);
-                self.field("then");
-                self.item(&choice.then);
-                self.field("else");
-                self.item(&choice.otherwise);
-                self.out.push('}');
-            }
-            ItemExpr::Element(element) => self.element(element),
-            ItemExpr::Comment(text) => self.text_object("comment-constructor", text),
-            ItemExpr::ProcessingInstruction { target, data } => {
-                self.open("processing-instruction-constructor");
-                self.text_field("target", target);
-                self.text_field("data", data);
-                self.out.push('}');
-            }
-            ItemExpr::Value(expr) => self.expr(expr),
-        }
-    }
-
-    fn flwr(&mut self, flwr: &FlwrExpr) {
-        self.open("flwr");
-        self.field("clauses");
-        self.list(&flwr.clauses, |writer, clause| {
-            let (kind, variable, field, expr) = match clause {
-                BindingClause::For { variable, source } => ("for", variable, "source", source),
-                BindingClause::Let { variable, value } => ("let", variable, "value", value),
-            };
-            writer.open(kind);
-            writer.variable(*variable);
-            writer.field(field);
-            writer.expr(expr);
-            writer.out.push('}');
-        });
-        self.field("where");
-        match &flwr.condition {
-            Some(condition) => self.expr(condition),
-            None => self.out.push_str("null"),
-        }
-        self.field("order");
-        self.list(&flwr.order, |writer, key| {
-            writer.out.push_str("{\"key\":");
-            writer.expr(&key.key);
-            let _ =
-                write!(writer.out, ",\"descending\":{},\"empty_greatest\":{}}}", key.descending, key.empty_greatest);
-        });
-        self.field("return");
-        self.item(&flwr.result);
-        self.out.push('}');
-    }
-
-    fn element(&mut self, element: &ElementConstructor) {
-        self.open("element");
-        self.name(&element.qname, element.name);
-        self.field("declarations");
-        self.list(&element.declarations, |writer, (prefix, uri)| {
-            writer.out.push_str("{\"prefix\":");
-            writer.string(prefix);
-            writer.text_field("uri", uri);
-            writer.out.push('}');
-        });
-        self.field("attributes");
-        self.list(&element.attributes, |writer, attribute| {
-            writer.open("attribute");
-            writer.name(&attribute.qname, attribute.name);
-            writer.field("value");
-            writer.list(&attribute.value, |writer, part| match part {
-                AttributeValuePart::Text(text) => writer.text_object("text", text),
-                AttributeValuePart::Enclosed(item) => writer.enclosed(item),
-            });
-            writer.out.push('}');
-        });
-        self.field("content");
-        self.list(&element.content, |writer, part| match part {
-            ElementContent::Text(text) => writer.text_object("text", text),
-            ElementContent::Constructor(item) => writer.item(item),
-            ElementContent::Enclosed(item) => writer.enclosed(item),
-        });
-        self.out.push('}');
-    }
-
-    fn enclosed(&mut self, item: &ItemExpr) {
-        self.open("enclosed");
-        self.field("item");
-        self.item(item);
-        self.out.push('}');
-    }
-
-    fn text_object(&mut self, kind: &str, text: &str) {
-        self.open(kind);
-        self.text_field("value", text);
-        self.out.push('}');
-    }
-
-    fn name(&mut self, qname: &str, name: Name) {
-        let vocabulary = self.vocabulary;
-        self.text_field("qname", qname);
-        self.text_field("namespace", vocabulary.namespace_uri(name.namespace));
-        self.text_field("local", vocabulary.local_name(name.local));
     }
 }

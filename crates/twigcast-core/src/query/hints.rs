@@ -1,8 +1,9 @@
-//! What to write instead: for functions, axes and operators of later versions of XPath and of programming languages.
+//! Hints on what to write instead of functions, axes and operators of later versions of XPath and of programming
+//! languages.
 
-use super::functions::FUNCTION_NAMES;
+use super::functions::FUNCTIONS;
 
-/// `n arguments` in words.
+/// Returns `n arguments` in words.
 pub(crate) fn arguments(count: usize) -> String {
     match count {
         0 => "no argument".into(),
@@ -11,7 +12,8 @@ pub(crate) fn arguments(count: usize) -> String {
     }
 }
 
-/// The XPath 1.0 way of saying what a function of a later version (or of XSLT) says. `None`: no function we know of.
+/// Returns the XPath 1.0 way of saying what a function of a later version (or of XSLT) says. `None`: no function we
+/// know of.
 pub(crate) fn later_function(name: &str) -> Option<&'static str> {
     let local = name.strip_prefix("fn:").unwrap_or(name);
     Some(match local {
@@ -57,8 +59,8 @@ pub(crate) fn later_function(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What stands where an operator was due, in later XPath or elsewhere: the replacement, and whether it is a construct of
-/// a later version (rather than a slip).
+/// Returns what to write instead of an operator of later XPath or another language, and whether it is a construct of a
+/// later version (rather than a slip).
 pub(crate) fn instead_of_operator(word: &str) -> Option<(&'static str, bool)> {
     Some(match word {
         "eq" | "is" => ("write `=`", true),
@@ -84,7 +86,7 @@ pub(crate) fn instead_of_operator(word: &str) -> Option<(&'static str, bool)> {
     })
 }
 
-/// A character or pair of characters of other languages that `rest` starts with, and what it should have been.
+/// Returns a character or pair of characters of other languages that `rest` starts with, and what it should have been.
 pub(crate) fn instead_of_symbol(rest: &str) -> Option<(&'static str, &'static str)> {
     const SYMBOLS: [(&str, &str); 25] = [
         ("&&", "write `and`"),
@@ -133,25 +135,24 @@ pub(crate) const AXIS_NAMES: [&str; 13] = [
     "namespace",
 ];
 
-/// The core function that `name` is probably a misspelling of.
+/// Returns the core function that `name` is probably a misspelling of.
 pub(crate) fn similar_function(name: &str) -> Option<&'static str> {
-    similar(name, &FUNCTION_NAMES)
+    similar(name, FUNCTIONS.iter().map(|row| row.name))
 }
 
-/// The axis that `name` is probably a misspelling of.
+/// Returns the axis that `name` is probably a misspelling of.
 pub(crate) fn similar_axis(name: &str) -> Option<&'static str> {
-    similar(name, &AXIS_NAMES)
+    similar(name, AXIS_NAMES.iter().copied())
 }
 
 /// The known word nearest to `name`, if it is near: at most a third of its letters differ.
-fn similar(name: &str, existing: &[&'static str]) -> Option<&'static str> {
+fn similar(name: &str, existing: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     if name.len() > 40 {
         return None;
     }
     let squeezed: String = name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
     existing
-        .iter()
-        .map(|&word| (distance(&squeezed, &word.replace('-', "")), word))
+        .map(|word| (distance(&squeezed, &word.replace('-', "")), word))
         .filter(|&(distance, word)| distance * 3 <= word.len().min(name.len()))
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, word)| word)

@@ -35,210 +35,193 @@
 //! A step has `axis`, `test` and `predicates`. A test is `{"kind": "name", "namespace": uri or null (any), "local": name or
 //! "*"}`, or `{"kind": "node" | "text" | "comment"}`, or `{"kind": "processing-instruction", "target": text or null}`.
 
-use std::fmt::Write;
-
 use super::Query;
 use super::ast::{Expr, NameTest, NodeTest, Path, PathStart, Step, VariableId};
 use super::display::{arithmetic_symbol, compare_symbol};
-use crate::vocabulary::Vocabulary;
+use super::flwr::{
+    AttributeValuePart, BindingClause, ElementConstructor, ElementContent, FlwrExpr, ItemExpr, Variable,
+};
+use crate::util::json::Json;
+use crate::util::number;
+use crate::vocabulary::{Name, Vocabulary};
 
-/// A query as a JSON object.
+/// Returns a query as a JSON object.
 pub fn query(query: &Query, vocabulary: &Vocabulary) -> String {
-    let names: Vec<Box<str>> = match query {
-        Query::XPath(_) => Vec::new(),
-        Query::Flwr(flwr) => flwr.variables.iter().map(|variable| variable.name.clone()).collect(),
+    let json = match query {
+        Query::XPath(expr) => QueryToJson { vocabulary, variables: &[] }.expr(expr),
+        Query::Flwr(flwr) => {
+            let convert = QueryToJson { vocabulary, variables: &flwr.variables };
+            Json::of_kind("flwr-query", [("body", convert.item(&flwr.body))])
+        }
     };
-    let mut writer = JsonWriter { out: String::new(), vocabulary, variables: &names };
-    match query {
-        Query::XPath(expr) => writer.expr(expr),
-        Query::Flwr(flwr) => writer.flwr_query(flwr),
-    }
-    writer.out
+    json.to_string()
 }
 
-/// Writes JSON into a string.
-pub(super) struct JsonWriter<'a> {
-    pub out: String,
-    pub vocabulary: &'a Vocabulary,
-    /// Names of variables by number.
-    pub variables: &'a [Box<str>],
+/// Converts the parts of one query.
+struct QueryToJson<'a> {
+    vocabulary: &'a Vocabulary,
+    /// The variables of the query, by number.
+    variables: &'a [Variable],
 }
 
-impl JsonWriter<'_> {
-    /// Writes an expression.
-    pub fn expr(&mut self, expr: &Expr) {
+impl QueryToJson<'_> {
+    fn expr(&self, expr: &Expr) -> Json {
         match expr {
-            Expr::Or(operands) => self.operands("or", operands),
-            Expr::And(operands) => self.operands("and", operands),
-            Expr::Union(operands) => self.operands("union", operands),
+            Expr::Or(operands) => Json::of_kind("or", [("operands", self.exprs(operands))]),
+            Expr::And(operands) => Json::of_kind("and", [("operands", self.exprs(operands))]),
+            Expr::Union(operands) => Json::of_kind("union", [("operands", self.exprs(operands))]),
             Expr::Compare { op, left, right } => self.binary("compare", compare_symbol(*op), left, right),
             Expr::Arithmetic { op, left, right } => self.binary("arithmetic", arithmetic_symbol(*op), left, right),
-            Expr::Negate(operand) => {
-                self.open("negate");
-                self.field("operand");
-                self.expr(operand);
-                self.out.push('}');
+            Expr::Negate(operand) => Json::of_kind("negate", [("operand", self.expr(operand))]),
+            Expr::Number(value) => {
+                // JSON has no infinity and no NaN, and its readers take `-0` for the integer 0.
+                let value = match value {
+                    value if *value == 0.0 && value.is_sign_negative() => Json::from("-0"),
+                    value if value.is_finite() => Json::Number(*value),
+                    value => Json::from(&*number::format(*value)),
+                };
+                Json::of_kind("number", [("value", value)])
             }
-            Expr::Number(value) => self.number(*value),
-            Expr::Literal(value) => {
-                self.open("literal");
-                self.text_field("value", value);
-                self.out.push('}');
-            }
+            Expr::Literal(value) => Json::of_kind("literal", [("value", (&**value).into())]),
             Expr::Call { function, arguments } => {
-                self.open("call");
-                self.text_field("function", function.name());
-                self.field("arguments");
-                self.list(arguments, Self::expr);
-                self.out.push('}');
+                Json::of_kind("call", [("function", function.name().into()), ("arguments", self.exprs(arguments))])
             }
             Expr::Path(path) => self.path(path),
         }
     }
 
-    fn operands(&mut self, kind: &str, operands: &[Expr]) {
-        self.open(kind);
-        self.field("operands");
-        self.list(operands, Self::expr);
-        self.out.push('}');
+    fn exprs(&self, exprs: &[Expr]) -> Json {
+        Json::list(exprs, |expr| self.expr(expr))
     }
 
-    fn binary(&mut self, kind: &str, operator: &str, left: &Expr, right: &Expr) {
-        self.open(kind);
-        self.text_field("operator", operator);
-        self.field("left");
-        self.expr(left);
-        self.field("right");
-        self.expr(right);
-        self.out.push('}');
+    fn binary(&self, kind: &str, operator: &str, left: &Expr, right: &Expr) -> Json {
+        Json::of_kind(kind, [("operator", operator.into()), ("left", self.expr(left)), ("right", self.expr(right))])
     }
 
-    fn number(&mut self, value: f64) {
-        self.open("number");
-        self.field("value");
-        if value.is_finite() {
-            let _ = write!(self.out, "{value}");
-        } else if value.is_nan() {
-            self.out.push_str("\"NaN\"");
-        } else {
-            self.out.push_str(if value > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" });
-        }
-        self.out.push('}');
-    }
-
-    fn path(&mut self, path: &Path) {
-        self.open("path");
-        self.field("start");
-        match &path.start {
-            PathStart::Root => self.out.push_str("{\"kind\":\"root\"}"),
-            PathStart::Context => self.out.push_str("{\"kind\":\"context\"}"),
-            PathStart::Variable(id) => {
-                self.open("variable");
-                self.variable(*id);
-                self.out.push('}');
-            }
+    fn path(&self, path: &Path) -> Json {
+        let start = match &path.start {
+            PathStart::Root => Json::of_kind("root", []),
+            PathStart::Context => Json::of_kind("context", []),
+            PathStart::Variable(id) => Json::of_kind("variable", self.variable(*id)),
             PathStart::Filter { primary, predicates } => {
-                self.open("filter");
-                self.field("primary");
-                self.expr(primary);
-                self.field("predicates");
-                self.list(predicates, Self::expr);
-                self.out.push('}');
+                Json::of_kind("filter", [("primary", self.expr(primary)), ("predicates", self.exprs(predicates))])
             }
-        }
-        self.field("steps");
-        self.list(&path.steps, Self::step);
-        self.out.push('}');
+        };
+        Json::of_kind("path", [("start", start), ("steps", Json::list(&path.steps, |step| self.step(step)))])
     }
 
-    fn step(&mut self, step: &Step) {
-        let _ = write!(self.out, "{{\"axis\":\"{}\"", step.axis.name());
-        self.field("test");
-        match &step.test {
+    fn step(&self, step: &Step) -> Json {
+        let test = match &step.test {
             NodeTest::Name(test) => self.name_test(*test),
-            NodeTest::Node => self.out.push_str("{\"kind\":\"node\"}"),
-            NodeTest::Text => self.out.push_str("{\"kind\":\"text\"}"),
-            NodeTest::Comment => self.out.push_str("{\"kind\":\"comment\"}"),
+            NodeTest::Node => Json::of_kind("node", []),
+            NodeTest::Text => Json::of_kind("text", []),
+            NodeTest::Comment => Json::of_kind("comment", []),
             NodeTest::ProcessingInstruction(target) => {
-                self.open("processing-instruction");
-                match target {
-                    Some(target) => self.text_field("target", target),
-                    None => self.out.push_str(",\"target\":null"),
-                }
-                self.out.push('}');
+                Json::of_kind("processing-instruction", [("target", Json::optional(target.as_deref(), Json::from))])
             }
-        }
-        self.field("predicates");
-        self.list(&step.predicates, Self::expr);
-        self.out.push('}');
+        };
+        Json::object([("axis", step.axis.name().into()), ("test", test), ("predicates", self.exprs(&step.predicates))])
     }
 
-    fn name_test(&mut self, test: NameTest) {
+    fn name_test(&self, test: NameTest) -> Json {
         let vocabulary = self.vocabulary;
         let (namespace, local) = match test {
             NameTest::Any => (None, "*"),
-            NameTest::Name(name) => (Some(vocabulary.namespace_uri(name.namespace)), vocabulary.local_name(name.local)),
-            NameTest::Namespace(namespace) => (Some(vocabulary.namespace_uri(namespace)), "*"),
+            NameTest::Name(name) => (Some(name.namespace), vocabulary.local_name(name.local)),
+            NameTest::Namespace(namespace) => (Some(namespace), "*"),
             NameTest::Local(local) => (None, vocabulary.local_name(local)),
         };
-        self.open("name");
-        match namespace {
-            Some(uri) => self.text_field("namespace", uri),
-            None => self.out.push_str(",\"namespace\":null"),
+        let namespace = Json::optional(namespace, |namespace| vocabulary.namespace_uri(namespace).into());
+        Json::of_kind("name", [("namespace", namespace), ("local", local.into())])
+    }
+
+    fn variable(&self, id: VariableId) -> [(&'static str, Json); 2] {
+        let name = self.variables.get(id.index()).map_or("", |variable| &variable.name);
+        [("name", name.into()), ("id", id.as_u32().into())]
+    }
+
+    // For-Where-Return ------------------------------------------------------------------------------------------------
+
+    fn item(&self, item: &ItemExpr) -> Json {
+        match item {
+            ItemExpr::Sequence(items) => Json::of_kind("sequence", [("items", Json::list(items, |i| self.item(i)))]),
+            ItemExpr::Flwr(flwr) => self.flwr(flwr),
+            ItemExpr::If(choice) => Json::of_kind(
+                "if",
+                [
+                    ("condition", self.expr(&choice.condition)),
+                    ("then", self.item(&choice.then)),
+                    ("else", self.item(&choice.otherwise)),
+                ],
+            ),
+            ItemExpr::Element(element) => self.element(element),
+            ItemExpr::Comment(text) => text_of_kind("comment-constructor", text),
+            ItemExpr::ProcessingInstruction { target, data } => Json::of_kind(
+                "processing-instruction-constructor",
+                [("target", (&**target).into()), ("data", (&**data).into())],
+            ),
+            ItemExpr::Value(expr) => self.expr(expr),
         }
-        self.text_field("local", local);
-        self.out.push('}');
     }
 
-    /// The fields `name` and `id`.
-    pub fn variable(&mut self, id: VariableId) {
-        let name = self.variables.get(id.index()).map_or("", |name| name);
-        self.text_field("name", name);
-        let _ = write!(self.out, ",\"id\":{}", id.as_u32());
+    fn flwr(&self, flwr: &FlwrExpr) -> Json {
+        let clauses = Json::list(&flwr.clauses, |clause| {
+            let (kind, variable, field, expr) = match clause {
+                BindingClause::For { variable, source } => ("for", variable, "source", source),
+                BindingClause::Let { variable, value } => ("let", variable, "value", value),
+            };
+            let [name, id] = self.variable(*variable);
+            Json::of_kind(kind, [name, id, (field, self.expr(expr))])
+        });
+        let order = Json::list(&flwr.order, |key| {
+            Json::object([
+                ("key", self.expr(&key.key)),
+                ("descending", key.descending.into()),
+                ("empty_greatest", key.empty_greatest.into()),
+            ])
+        });
+        let condition = Json::optional(flwr.condition.as_ref(), |condition| self.expr(condition));
+        Json::of_kind(
+            "flwr",
+            [("clauses", clauses), ("where", condition), ("order", order), ("return", self.item(&flwr.result))],
+        )
     }
 
-    /// `{"kind":"..."`, to be continued with fields.
-    pub fn open(&mut self, kind: &str) {
-        let _ = write!(self.out, "{{\"kind\":\"{kind}\"");
+    fn element(&self, element: &ElementConstructor) -> Json {
+        let declarations = Json::list(&element.declarations, |(prefix, uri)| {
+            Json::object([("prefix", (&**prefix).into()), ("uri", (&**uri).into())])
+        });
+        let attributes = Json::list(&element.attributes, |attribute| {
+            let value = Json::list(&attribute.value, |part| match part {
+                AttributeValuePart::Text(text) => text_of_kind("text", text),
+                AttributeValuePart::Enclosed(item) => self.enclosed(item),
+            });
+            let [qname, namespace, local] = self.name(&attribute.qname, attribute.name);
+            Json::of_kind("attribute", [qname, namespace, local, ("value", value)])
+        });
+        let content = Json::list(&element.content, |part| match part {
+            ElementContent::Text(text) => text_of_kind("text", text),
+            ElementContent::Constructor(item) => self.item(item),
+            ElementContent::Enclosed(item) => self.enclosed(item),
+        });
+        let [qname, namespace, local] = self.name(&element.qname, element.name);
+        let (declarations, attributes) = (("declarations", declarations), ("attributes", attributes));
+        Json::of_kind("element", [qname, namespace, local, declarations, attributes, ("content", content)])
     }
 
-    /// `,"name":`, to be followed by a value.
-    pub fn field(&mut self, name: &str) {
-        let _ = write!(self.out, ",\"{name}\":");
+    fn enclosed(&self, item: &ItemExpr) -> Json {
+        Json::of_kind("enclosed", [("item", self.item(item))])
     }
 
-    pub fn text_field(&mut self, name: &str, value: &str) {
-        self.field(name);
-        self.string(value);
+    fn name(&self, qname: &str, name: Name) -> [(&'static str, Json); 3] {
+        [
+            ("qname", qname.into()),
+            ("namespace", self.vocabulary.namespace_uri(name.namespace).into()),
+            ("local", self.vocabulary.local_name(name.local).into()),
+        ]
     }
+}
 
-    pub fn list<T>(&mut self, items: &[T], mut write_item: impl FnMut(&mut Self, &T)) {
-        self.out.push('[');
-        for (index, item) in items.iter().enumerate() {
-            if index > 0 {
-                self.out.push(',');
-            }
-            write_item(self, item);
-        }
-        self.out.push(']');
-    }
-
-    /// A JSON string.
-    pub fn string(&mut self, value: &str) {
-        self.out.push('"');
-        for character in value.chars() {
-            match character {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                c if c < ' ' => {
-                    let _ = write!(self.out, "\\u{:04x}", c as u32);
-                }
-                c => self.out.push(c),
-            }
-        }
-        self.out.push('"');
-    }
+fn text_of_kind(kind: &str, text: &str) -> Json {
+    Json::of_kind(kind, [("value", text.into())])
 }

@@ -4,7 +4,7 @@
 //! context, can say what is wrong. Whether `*` multiplies and whether `and`, `or`, `div` and `mod` are operators is also
 //! the parser's to decide: an operator can only stand where an operand has just ended, which is the rule of section 3.7.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// The end of the text.
@@ -71,7 +71,7 @@ pub(crate) struct Token {
 #[derive(Clone, Copy)]
 pub(crate) struct Lexer<'a> {
     pub text: &'a str,
-    /// Where the next token is looked for.
+    /// The offset behind the last token.
     pub position: usize,
     /// `(: ... :)` is a comment (XQuery) rather than an error.
     pub comments: bool,
@@ -102,13 +102,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The byte after white space and comments, without moving; 0 where a comment is not closed.
+    /// Returns the byte after white space and comments, without moving; 0 where a comment is not closed.
     pub fn peek(&self) -> u8 {
         let mut lookahead = *self;
         if lookahead.skip_space() { lookahead.byte(lookahead.position) } else { 0 }
     }
 
-    /// Does `::` come next?
+    /// Returns `true` if `::` comes next.
     pub fn peek_axis(&self) -> bool {
         let mut lookahead = *self;
         lookahead.skip_space();
@@ -290,7 +290,7 @@ fn comment_end(text: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-/// White space of XPath and XML.
+/// Returns `true` for white space of XPath and XML.
 #[inline]
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
@@ -306,7 +306,7 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// NameStartChar of XML 1.0 (fifth edition) without the colon.
+/// Returns `true` for NameStartChar of XML 1.0 (fifth edition) without the colon.
 pub(crate) fn is_name_start_character(character: char) -> bool {
     matches!(character,
         'A'..='Z' | 'a'..='z' | '_' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}'
@@ -315,14 +315,14 @@ pub(crate) fn is_name_start_character(character: char) -> bool {
         | '\u{10000}'..='\u{EFFFF}')
 }
 
-/// NameChar of XML 1.0 (fifth edition) without the colon.
+/// Returns `true` for NameChar of XML 1.0 (fifth edition) without the colon.
 pub(crate) fn is_name_character(character: char) -> bool {
     is_name_start_character(character)
         || matches!(character,
             '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }
 
-/// The first character of `text` that XML does not allow, as an offset.
+/// Returns the first character of `text` that XML does not allow, as an offset.
 pub(crate) fn first_forbidden_character(text: &str) -> Option<(usize, char)> {
     let suspicious = |byte: u8| byte < 0x20 && !is_space(byte) || byte == 0xEF;
     let start = text.bytes().position(suspicious)?;

@@ -8,7 +8,7 @@ use super::parser::{Parsed, Parser};
 use crate::error::QueryErrorKind;
 
 impl Parser<'_, '_> {
-    /// What a relative path starts at. A whole query is evaluated at the document node, so there `a` is `/a`.
+    /// Returns the start of a relative path. A whole query is evaluated at the document node, so there `a` is `/a`.
     pub(super) fn context_start(&self) -> Parsed<PathStart> {
         if self.predicate_depth > 0 {
             return Ok(PathStart::Context);
@@ -42,7 +42,7 @@ impl Parser<'_, '_> {
         Ok(Expr::Path(Path { start, steps }))
     }
 
-    /// Can the current token start a step?
+    /// Returns `true` if the current token can start a step.
     pub(super) fn starts_step(&self) -> bool {
         match self.token.kind {
             TokenKind::Star
@@ -56,7 +56,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// RelativeLocationPath.
+    /// Parses a RelativeLocationPath.
     pub(super) fn relative_path(&mut self, steps: &mut Vec<Step>) -> Parsed<()> {
         loop {
             let step = self.step()?;
@@ -85,7 +85,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The `descendant-or-self::node()` that `//` stands for.
+    /// Returns the `descendant-or-self::node()` that `//` stands for.
     pub(super) fn descendant_step(&mut self) -> Parsed<Step> {
         self.count_step()?;
         Ok(Step { axis: Axis::DescendantOrSelf, test: NodeTest::Node, predicates: Vec::new() })
@@ -192,7 +192,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Predicate, any number of times.
+    /// Parses any number of predicates.
     pub(super) fn predicates(&mut self, predicates: &mut Vec<Expr>) -> Parsed<()> {
         let mut height = self.height;
         while self.token.kind == TokenKind::OpenBracket {

@@ -37,7 +37,7 @@ pub(super) fn flush(text: &mut String, push: impl FnOnce(Box<str>)) {
     }
 }
 
-/// Line ends as XML has them: CR LF and CR are LF.
+/// Returns a text with the line ends of XML: CR LF and CR become LF.
 pub(super) fn line_ends(text: &str) -> String {
     if text.contains('\r') { text.replace("\r\n", "\n").replace('\r', "\n") } else { text.into() }
 }
@@ -55,7 +55,7 @@ pub(super) fn skip_space(text: &str, position: &mut usize) -> bool {
     *position > start
 }
 
-/// Bytes of the NCName that a text starts with; 0 if it starts with none.
+/// Returns the bytes of the NCName that a text starts with; 0 if it starts with none.
 pub(super) fn ncname_length(text: &str) -> usize {
     let mut length = 0;
     for character in text.chars() {
@@ -68,8 +68,8 @@ pub(super) fn ncname_length(text: &str) -> usize {
     length
 }
 
-/// The namespace declarations of the start tag whose attributes begin at an offset: prefix, offset and raw text of the
-/// URI. Anything malformed ends the search; the parser proper will come to it.
+/// Returns the namespace declarations of the start tag whose attributes begin at an offset: prefix, offset and raw text
+/// of the URI. Anything malformed ends the search; the parser proper will come to it.
 pub(super) fn namespace_declarations(text: &str, from: usize) -> Vec<(&str, usize, &str)> {
     let mut result = Vec::new();
     let mut position = from;
@@ -99,7 +99,8 @@ pub(super) fn namespace_declarations(text: &str, from: usize) -> Vec<(&str, usiz
     }
 }
 
-/// One past the end of the quoted value at an offset. Inside `{ }` quotes belong to strings of the enclosed expression.
+/// Returns the offset one past the end of the quoted value at an offset. Inside `{ }` quotes belong to strings of the
+/// enclosed expression.
 pub(super) fn value_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let quote = *bytes.get(start).filter(|quote| matches!(quote, b'"' | b'\''))?;

@@ -1,4 +1,4 @@
-//! When does a For-Where-Return query match? Its `for` and `where` clauses as one XPath condition.
+//! The matching condition of a For-Where-Return query: its `for` and `where` clauses as one XPath condition.
 //!
 //! The shared structures filter by XPath, so a query registers there with its *matching path* (Diao 2005, section 7):
 //! each binding path with the conjuncts of `where` that speak about its variable as predicates, and binding paths that
@@ -16,13 +16,13 @@ const PARTS_MAX: usize = 10_000;
 /// The condition under which a query matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatchingCondition {
-    /// To be evaluated at the document node.
+    /// The condition, to be evaluated at the document node.
     pub expr: Expr,
     /// The query matches exactly when this is true; otherwise it may still not match.
     pub exact: bool,
 }
 
-/// The condition under which at least one binding of a query passes.
+/// Returns the condition under which at least one binding of a query passes.
 pub fn matching_condition(query: &FlwrQuery) -> MatchingCondition {
     let mut exact = true;
     let expr = of_item(&query.body, &mut exact).unwrap_or_else(|| call(Function::False, Vec::new()));
@@ -277,66 +277,29 @@ fn call(function: Function, arguments: Vec<Expr>) -> Expr {
 
 /// Collects the variables outside predicates, each once. `false`: there is one inside a predicate.
 pub(crate) fn free_variables(expr: &Expr, result: &mut Vec<VariableId>) -> bool {
-    match expr {
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().all(|operand| free_variables(operand, result))
-        }
-        Expr::Call { arguments, .. } => arguments.iter().all(|argument| free_variables(argument, result)),
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            free_variables(left, result) && free_variables(right, result)
-        }
-        Expr::Negate(operand) => free_variables(operand, result),
-        Expr::Number(_) | Expr::Literal(_) => true,
-        Expr::Path(path) => {
-            let none_in = |predicates: &[Expr]| {
-                predicates.iter().all(|predicate| {
-                    let mut inside = Vec::new();
-                    free_variables(predicate, &mut inside) && inside.is_empty()
-                })
-            };
-            let start = match &path.start {
-                PathStart::Variable(id) => {
-                    if !result.contains(id) {
-                        result.push(*id);
-                    }
-                    true
-                }
-                PathStart::Filter { primary, predicates } => free_variables(primary, result) && none_in(predicates),
-                PathStart::Root | PathStart::Context => true,
-            };
-            start && path.steps.iter().all(|step| none_in(&step.predicates))
-        }
+    if let Expr::Path(Path { start: PathStart::Variable(id), .. }) = expr
+        && !result.contains(id)
+    {
+        result.push(*id);
     }
+    let is_free_of_variables = |predicate: &Expr| {
+        let mut inside = Vec::new();
+        free_variables(predicate, &mut inside) && inside.is_empty()
+    };
+    expr.operands().all(|operand| free_variables(operand, result)) && expr.predicates().all(is_free_of_variables)
 }
 
 /// Collects the variables of an expression, predicates included, each once.
 pub(crate) fn all_variables(expr: &Expr, result: &mut Vec<VariableId>) {
-    match expr {
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => {
-            operands.iter().for_each(|operand| all_variables(operand, result));
-        }
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| all_variables(argument, result)),
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            all_variables(left, result);
-            all_variables(right, result);
-        }
-        Expr::Negate(operand) => all_variables(operand, result),
-        Expr::Number(_) | Expr::Literal(_) => {}
-        Expr::Path(path) => {
-            match &path.start {
-                PathStart::Variable(id) if !result.contains(id) => result.push(*id),
-                PathStart::Filter { primary, predicates } => {
-                    all_variables(primary, result);
-                    predicates.iter().for_each(|predicate| all_variables(predicate, result));
-                }
-                PathStart::Variable(_) | PathStart::Root | PathStart::Context => {}
-            }
-            path.steps.iter().flat_map(|step| &step.predicates).for_each(|predicate| all_variables(predicate, result));
-        }
+    if let Expr::Path(Path { start: PathStart::Variable(id), .. }) = expr
+        && !result.contains(id)
+    {
+        result.push(*id);
     }
+    expr.operands().chain(expr.predicates()).for_each(|part| all_variables(part, result));
 }
 
-/// The expression with the context node in place of its only variable.
+/// Returns the expression with the context node in place of its only variable.
 pub(crate) fn relative(expr: Expr) -> Expr {
     let all = |operands: Vec<Expr>| operands.into_iter().map(relative).collect();
     match expr {
@@ -365,21 +328,8 @@ pub(crate) fn relative(expr: Expr) -> Expr {
     }
 }
 
-/// How many parts an expression has.
+/// Returns how many expressions and steps an expression has.
 fn size(expr: &Expr) -> usize {
-    let sum = |operands: &[Expr]| operands.iter().map(size).sum::<usize>();
-    1 + match expr {
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => sum(operands),
-        Expr::Call { arguments, .. } => sum(arguments),
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => size(left) + size(right),
-        Expr::Negate(operand) => size(operand),
-        Expr::Number(_) | Expr::Literal(_) => 0,
-        Expr::Path(path) => {
-            let start = match &path.start {
-                PathStart::Filter { primary, predicates } => size(primary) + sum(predicates),
-                _ => 0,
-            };
-            start + path.steps.iter().map(|step| 1 + sum(&step.predicates)).sum::<usize>()
-        }
-    }
+    let steps = if let Expr::Path(path) = expr { path.steps.len() } else { 0 };
+    1 + steps + expr.operands().chain(expr.predicates()).map(size).sum::<usize>()
 }

@@ -3,12 +3,22 @@
 //! [`parse`] reads a query: an XPath 1.0 expression or a For-Where-Return query. [`normal::normalise`] simplifies an
 //! expression without changing its meaning; [`display::expression`] and
 //! [`flwr_text::query`] write them back as text; [`json`] as JSON.
-
-use std::collections::{BTreeMap, HashMap};
-use std::hash::BuildHasher;
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::query::{Dialect, ParseOptions, Query, display, normal, parse};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let (declared, limits, mut vocabulary) = (BTreeMap::new(), Limits::default(), Vocabulary::new());
+//! let options = ParseOptions { namespaces: &declared, dialect: Dialect::XPath, limits: &limits };
+//! let Query::XPath(expr) = parse("//a[b and b]", &options, &mut vocabulary)? else { unreachable!() };
+//! let normal_form = display::expression(&normal::normalise(expr), &vocabulary, &declared);
+//! assert_eq!(normal_form.text, "/descendant::a[b]");
+//! # Ok::<(), twigcast_core::error::QueryError>(())
+//! ```
 
 use crate::error::QueryError;
-use crate::limits::Limits;
 use crate::vocabulary::Vocabulary;
 
 pub mod ast;
@@ -27,65 +37,15 @@ mod markup;
 pub mod matching;
 pub mod normal;
 mod operators;
+mod options;
 mod parser;
 pub(crate) mod plain;
+pub mod position;
 mod refusals;
 
+pub use options::{Dialect, NamespaceLookup, ParseOptions};
+
 use ast::Expr;
-
-/// Which spellings a query may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Dialect {
-    /// XPath 1.0 as recommended.
-    #[default]
-    XPath,
-    /// The spellings of the publish/subscribe papers as well: `<>` for `!=`, `/a/[b=1]` for `/a[b=1]`, and inside a
-    /// predicate `[/c/d]` for `[c/d]`, `[//p]` for `[.//p]`.
-    Legacy,
-    /// XQuery that another processor evaluates. Reading it gives a condition that holds wherever it has a result.
-    XQuery,
-}
-
-/// Where the namespaces of prefixes come from. The empty prefix is the default namespace of unprefixed element names.
-pub trait NamespaceLookup {
-    /// The URI that a prefix is bound to. The prefix `xml` is never asked for.
-    fn uri(&self, prefix: &str) -> Option<&str>;
-}
-
-impl NamespaceLookup for BTreeMap<String, String> {
-    fn uri(&self, prefix: &str) -> Option<&str> {
-        self.get(prefix).map(String::as_str)
-    }
-}
-
-impl<S: BuildHasher> NamespaceLookup for HashMap<String, String, S> {
-    fn uri(&self, prefix: &str) -> Option<&str> {
-        self.get(prefix).map(String::as_str)
-    }
-}
-
-impl NamespaceLookup for [(&str, &str)] {
-    fn uri(&self, prefix: &str) -> Option<&str> {
-        self.iter().find(|(existing, _)| *existing == prefix).map(|&(_, uri)| uri)
-    }
-}
-
-impl<const N: usize> NamespaceLookup for [(&str, &str); N] {
-    fn uri(&self, prefix: &str) -> Option<&str> {
-        self.as_slice().uri(prefix)
-    }
-}
-
-/// What a query's text means depends on these.
-#[derive(Clone, Copy)]
-pub struct ParseOptions<'a> {
-    /// Prefixes and their namespaces.
-    pub namespaces: &'a dyn NamespaceLookup,
-    /// Which spellings are accepted.
-    pub dialect: Dialect,
-    /// `query_bytes_max`, `query_steps_max` and `query_nesting_max` are kept.
-    pub limits: &'a Limits,
-}
 
 /// A parsed query.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,6 +16,7 @@
 
 use super::ast::{Axis, CompareOp, Expr, Function, NodeTest, Path, PathStart, Step};
 use super::functions::ExprType;
+use super::position::uses_position;
 
 /// Brings an expression into normal form. Its type stays the same.
 pub fn normalise(expr: Expr) -> Expr {
@@ -40,25 +41,6 @@ pub fn normalise_condition(expr: Expr) -> Expr {
     match condition(expr) {
         existing @ Expr::Call { function: Function::True | Function::False, .. } => existing,
         expr => guarded(expr),
-    }
-}
-
-/// Does the predicate depend on `position()` or `last()` of its own context?
-pub fn is_positional(predicate: &Expr) -> bool {
-    match predicate {
-        Expr::Or(operands) | Expr::And(operands) | Expr::Union(operands) => operands.iter().any(is_positional),
-        Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-            is_positional(left) || is_positional(right)
-        }
-        Expr::Negate(operand) => is_positional(operand),
-        Expr::Path(path) => match &path.start {
-            // A filter's primary has the outer context; predicates of filters and steps have their own.
-            PathStart::Filter { primary, .. } => is_positional(primary),
-            _ => false,
-        },
-        Expr::Number(_) | Expr::Literal(_) => false,
-        Expr::Call { function: Function::Position | Function::Last, .. } => true,
-        Expr::Call { arguments, .. } => arguments.iter().any(is_positional),
     }
 }
 
@@ -242,7 +224,7 @@ fn filter(primary: Expr, predicates: Vec<Expr>) -> Expr {
         return primary;
     }
     match primary {
-        Expr::Path(mut path) if !predicates.iter().any(is_positional) && !path.steps.is_empty() => {
+        Expr::Path(mut path) if !predicates.iter().any(uses_position) && !path.steps.is_empty() => {
             if let Some(last) = path.steps.last_mut() {
                 last.predicates.append(&mut { predicates });
                 last.predicates = normalise_predicates(std::mem::take(&mut last.predicates));
@@ -264,10 +246,10 @@ fn normalise_predicates(predicates: Vec<Expr>) -> Vec<Expr> {
     for predicate in predicates {
         match normalise_condition(predicate) {
             Expr::Call { function: Function::True, .. } => {}
-            Expr::And(conjuncts) if !conjuncts.iter().any(is_positional) => {
+            Expr::And(conjuncts) if !conjuncts.iter().any(uses_position) => {
                 conjuncts.into_iter().map(guarded).for_each(|conjunct| push_new(&mut kept, conjunct));
             }
-            predicate if is_positional(&predicate) => kept.push(predicate),
+            predicate if uses_position(&predicate) => kept.push(predicate),
             predicate => push_new(&mut kept, predicate),
         }
     }
@@ -279,7 +261,7 @@ fn append(steps: &mut Vec<Step>, mut step: Step) {
     if step.axis == Axis::SelfAxis && step.test == NodeTest::Node && step.predicates.is_empty() {
         return;
     }
-    if steps.last().is_some_and(is_any_descendant_or_self) && !step.predicates.iter().any(is_positional) {
+    if steps.last().is_some_and(is_any_descendant_or_self) && !step.predicates.iter().any(uses_position) {
         let fused = match step.axis {
             Axis::Child | Axis::Descendant => Some(Axis::Descendant),
             Axis::SelfAxis | Axis::DescendantOrSelf => Some(Axis::DescendantOrSelf),

@@ -11,7 +11,7 @@ pub(super) enum Operator {
     Arithmetic(ArithmeticOp),
 }
 
-/// Would `operator` extend the list that `left` is?
+/// Returns `true` if `operator` extends the list that `left` is.
 pub(super) fn is_chain(left: &Expr, operator: Operator) -> bool {
     matches!((left, operator), (Expr::Or(_), Operator::Or) | (Expr::And(_), Operator::And))
 }

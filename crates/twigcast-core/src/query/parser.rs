@@ -6,11 +6,11 @@
 
 use super::ast::{ArithmeticOp, CompareOp, Expr, Function, Path, PathStart, VariableId};
 use super::flwr::Variable;
-use super::functions::{ExprType, Signature, signature_of};
+use super::functions::{ContextUse, ExprType, FunctionFacts};
 use super::hints;
 use super::lexer::{Lexer, Token, TokenKind, first_forbidden_character};
 use super::operators::{Operator, combine, is_chain, is_of_same_list};
-use super::{Dialect, ParseOptions};
+use super::options::{Dialect, ParseOptions};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
@@ -36,9 +36,9 @@ pub(crate) struct Parser<'a, 'v> {
     pub(super) in_output: Vec<(&'a str, NamespaceId)>,
     /// All variables declared so far, by number.
     pub(super) declared_variables: Vec<Variable>,
-    /// Those that certainly hold attributes.
+    /// Variables that certainly hold attributes.
     pub(super) attribute_variables: Vec<VariableId>,
-    /// How many constructors are open.
+    /// The number of constructors that are open.
     pub(super) constructors: usize,
     /// Offset of the innermost `{` that is open.
     pub(super) open_brace: usize,
@@ -94,7 +94,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(parser)
     }
 
-    /// The whole text as one expression.
+    /// Parses the whole text as one expression.
     pub fn whole_expression(&mut self) -> Parsed<Expr> {
         if self.token.kind == TokenKind::End {
             let message = "the query is empty; write a path such as /article/title".into();
@@ -107,7 +107,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(expr)
     }
 
-    /// Expr.
+    /// Parses an Expr.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
         self.enter()?;
         let expr = self.binary(0)?;
@@ -115,7 +115,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(expr)
     }
 
-    /// One level deeper.
+    /// Enters the next level of nesting.
     pub(super) fn enter(&mut self) -> Parsed<()> {
         self.nesting += 1;
         if self.nesting > self.options.limits.query_nesting_max {
@@ -124,7 +124,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(())
     }
 
-    /// One level back.
+    /// Leaves the innermost level of nesting.
     pub(super) fn leave(&mut self) {
         self.nesting -= 1;
     }
@@ -341,7 +341,8 @@ impl<'a, 'v> Parser<'a, 'v> {
     /// FunctionCall.
     fn call(&mut self) -> Parsed<Expr> {
         let name = self.token;
-        let Some(signature) = signature_of(self.text_of(name)) else { return Err(self.unknown_function()) };
+        let Some(function) = Function::named(self.text_of(name)) else { return Err(self.unknown_function()) };
+        let facts = function.facts();
         self.advance();
         let open = self.token.start;
         self.advance();
@@ -351,7 +352,7 @@ impl<'a, 'v> Parser<'a, 'v> {
             loop {
                 let start = self.token.start;
                 let argument = self.expression()?;
-                if signature.node_set && arguments.is_empty() {
+                if facts.takes_node_set && arguments.is_empty() {
                     self.require_node_set(&argument, start, &format!("the argument of {}()", self.text_of(name)))?;
                 }
                 height = height.max(self.height + 1);
@@ -364,37 +365,31 @@ impl<'a, 'v> Parser<'a, 'v> {
         }
         self.close(TokenKind::CloseParen, open)?;
         self.height = height;
-        if arguments.len() < signature.least || arguments.len() > signature.most {
+        if !(facts.arguments_min..=facts.arguments_max).contains(&arguments.len()) {
             let message = format!(
                 "{}() has {} here; write {}",
                 self.text_of(name),
                 hints::arguments(arguments.len()),
-                signature.usage
+                facts.usage
             );
-            return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]));
+            return Err(self.error(name.start, QueryErrorKind::Syntax, message, &[facts.usage]));
         }
-        self.check_context(&signature, arguments.len(), name)?;
-        Ok(Expr::Call { function: signature.function, arguments })
+        self.check_context(facts, arguments.len(), name)?;
+        Ok(Expr::Call { function, arguments })
     }
 
     /// In For-Where-Return nothing outside predicates has a context node, so nothing can be said of it.
-    fn check_context(&self, signature: &Signature, arguments: usize, name: Token) -> Parsed<()> {
-        let about_context = match signature.function {
-            Function::True | Function::False => false,
-            Function::Lang => true,
-            _ => arguments == 0,
-        };
-        if !self.flwr || self.predicate_depth > 0 || !about_context {
+    fn check_context(&self, facts: &FunctionFacts, arguments: usize, name: Token) -> Parsed<()> {
+        if !self.flwr || self.predicate_depth > 0 || !facts.reads_context(arguments) {
             return Ok(());
         }
-        let name_text = self.text_of(name);
-        let message = match signature.function {
-            Function::Position | Function::Last | Function::Lang => {
-                format!("{name_text}() has no context node here; it can stand in a predicate")
-            }
-            _ => format!("{name_text}() has no context node here; write {name_text}($variable)"),
+        let hint = if facts.context == ContextUse::Always {
+            "it can stand in a predicate".to_owned()
+        } else {
+            format!("write {}($variable)", facts.name)
         };
-        Err(self.error(name.start, QueryErrorKind::Syntax, message, &[signature.usage]))
+        let message = format!("{}() has no context node here; {hint}", facts.name);
+        Err(self.error(name.start, QueryErrorKind::Syntax, message, &[facts.usage]))
     }
 
     pub(super) fn require_node_set(&self, expr: &Expr, start: usize, role: &str) -> Parsed<()> {
@@ -402,11 +397,11 @@ impl<'a, 'v> Parser<'a, 'v> {
         if result == ExprType::NodeSet {
             return Ok(());
         }
-        let message = format!("{role} must be a path (a node-set), and this is {}", result.noun());
+        let message = format!("{role} must be a path (a node-set), and this is a {}", result.name());
         Err(self.error(start, QueryErrorKind::Syntax, message, &["a path"]))
     }
 
-    /// The expanded name of a name token. `default`: the default element namespace applies.
+    /// Returns the expanded name of a name token. `default`: the default element namespace applies.
     pub(super) fn name_of(&mut self, token: Token, default: bool) -> Parsed<Name> {
         let text = self.lexer.text;
         let (namespace, local) = if token.colon != 0 {
@@ -419,7 +414,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         Ok(Name { namespace, local: self.vocabulary.intern_local(local) })
     }
 
-    /// The namespace of unprefixed element names.
+    /// Returns the namespace of unprefixed element names.
     pub(super) fn default_namespace(&mut self) -> NamespaceId {
         if let Some(&(_, id)) = self.declared.iter().rev().find(|(prefix, _)| prefix.is_empty()) {
             return id;
@@ -427,7 +422,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         self.options.namespaces.uri("").map_or(NamespaceId::NONE, |uri| self.vocabulary.intern_namespace(uri))
     }
 
-    /// The namespace that a prefix is bound to.
+    /// Returns the namespace that a prefix is bound to.
     pub(super) fn namespace_of(&mut self, prefix: &str, offset: usize) -> Parsed<NamespaceId> {
         if prefix == "xml" {
             return Ok(NamespaceId::XML);
@@ -461,7 +456,7 @@ impl<'a, 'v> Parser<'a, 'v> {
         &self.lexer.text[token.start..token.end]
     }
 
-    /// A literal without its quotes.
+    /// Returns a literal without its quotes.
     pub(super) fn literal_of(&self, token: Token) -> Parsed<Box<str>> {
         let inner = &self.lexer.text[token.start + 1..token.end - 1];
         if self.flwr {

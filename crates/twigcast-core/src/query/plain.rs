@@ -1,12 +1,11 @@
 //! Plain paths (`/a/b//c`, with names and `*` only), which most queries of large populations are: read and printed
 //! without a way through tokens and expressions.
 
-use super::{Dialect, NamespaceLookup, ParseOptions};
-use crate::plan::LinearStep;
-use crate::query::ast::NameTest;
+use super::ast::{LinearStep, NameTest};
+use super::options::{Dialect, NamespaceLookup, ParseOptions};
 use crate::vocabulary::{Name, NamespaceId, Vocabulary};
 
-/// How a plain path is spelled.
+/// The spelling of a plain path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathSpelling {
     /// Without prefixes: the path prints as the same text.
@@ -15,8 +14,8 @@ pub(crate) enum PathSpelling {
     Prefixed,
 }
 
-/// Read a plain path; `None` if the text is none, or not spelled without anything superfluous. `steps` is what the planner
-/// would make of it. Whatever is not clear at first sight is left to the parser: that is no error.
+/// Reads a plain path; `None` if the text is none, or not spelled without anything superfluous. `steps` is what the
+/// planner would make of it. Whatever is not clear at first sight is left to the parser: that is no error.
 pub(crate) fn read(
     text: &str,
     options: &ParseOptions,
@@ -81,7 +80,7 @@ fn is_plain_name(text: &str) -> bool {
     text.bytes().next().is_some_and(starts) && text.bytes().all(goes_on)
 }
 
-/// Print a path, without anything superfluous; `false` if a name has no spelling.
+/// Prints a path, without anything superfluous; `false` if a name has no spelling.
 pub(crate) fn print<'n>(
     steps: &[LinearStep],
     namespaces: impl Iterator<Item = (&'n str, &'n str)> + Clone,

@@ -1,12 +1,13 @@
 //! Errors of the parser: where, what construct, what was expected, what to write instead.
 
+use super::ast::Function;
 use super::hints;
 use super::lexer::{Token, TokenKind};
 use super::parser::Parser;
 use crate::error::{QueryError, QueryErrorKind};
 
 impl Parser<'_, '_> {
-    /// An error at a byte offset.
+    /// Returns an error at a byte offset.
     pub(super) fn error(
         &self,
         offset: usize,
@@ -20,7 +21,7 @@ impl Parser<'_, '_> {
         Box::new(QueryError { kind, message, column: self.column(offset), expected })
     }
 
-    /// A byte offset as a column in characters, from 1.
+    /// Returns a byte offset as a column in characters, from 1.
     pub(super) fn column(&self, offset: usize) -> u32 {
         let before = self.lexer.text.char_indices().take_while(|&(at, _)| at < offset).count();
         u32::try_from(before).unwrap_or(u32::MAX - 1) + 1
@@ -86,12 +87,12 @@ impl Parser<'_, '_> {
         self.error(self.token.start, QueryErrorKind::Syntax, message, &[])
     }
 
-    /// `name(` where a node test was due.
+    /// Returns the error of `name(` where a node test is due.
     pub(super) fn no_kind_test(&self) -> Box<QueryError> {
         let name = self.text_of(self.token);
         let hint = match hints::later_function(name) {
             Some(hint) if matches!(name, "element" | "attribute" | "item" | "document-node" | "schema-element") => hint,
-            _ if super::functions::signature_of(name).is_some() => {
+            _ if Function::named(name).is_some() => {
                 "a path cannot call a function in a step; write it around the path or in a predicate"
             }
             _ => "write a name, *, node(), text(), comment() or processing-instruction()",
@@ -100,7 +101,7 @@ impl Parser<'_, '_> {
         self.error(self.token.start, QueryErrorKind::Unsupported, message, &["a name", "*", "node()", "text()"])
     }
 
-    /// A bracket that is not closed where it should be.
+    /// Returns the error of a bracket that is not closed where it should be.
     pub(super) fn unclosed(&self, kind: TokenKind, open: usize) -> Box<QueryError> {
         let (opening, closing) = match kind {
             TokenKind::CloseBracket => ("[", "]"),
@@ -115,7 +116,7 @@ impl Parser<'_, '_> {
         self.unexpected_after_operand(&[closing, "an operator"])
     }
 
-    /// Something that no operand starts with, where an operand was due.
+    /// Returns the error of a token that starts no operand, where an operand is due.
     pub(super) fn unexpected_operand(&self, expected: &[&str]) -> Box<QueryError> {
         if let Some(error) = self.broken_token() {
             return error;
@@ -164,13 +165,13 @@ impl Parser<'_, '_> {
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
     }
 
-    /// A word of the For-Where-Return language where an expression was due.
+    /// Returns the error of a word of the For-Where-Return language where an expression is due.
     pub(super) fn unexpected_word(&self) -> Box<QueryError> {
         let message = format!("{} stands where a path, a value or a function is due", self.shown(self.token));
         self.error(self.token.start, QueryErrorKind::Syntax, message, &["a path", "a value", "a function"])
     }
 
-    /// Something that is no operator, after a complete operand.
+    /// Returns the error of a token that is no operator, after a complete operand.
     pub(super) fn unexpected_after_operand(&self, expected: &[&str]) -> Box<QueryError> {
         if let Some(error) = self.broken_token() {
             return error;
@@ -217,7 +218,7 @@ impl Parser<'_, '_> {
         self.error(token.start, QueryErrorKind::Syntax, message, expected)
     }
 
-    /// Tokens that are wrong wherever they stand.
+    /// Returns the error of a token that is wrong in any position.
     pub(super) fn broken_token(&self) -> Option<Box<QueryError>> {
         let token = self.token;
         let rest = &self.lexer.text[token.start..];
@@ -241,7 +242,7 @@ impl Parser<'_, '_> {
         Some(self.error(token.start, QueryErrorKind::Syntax, message, &expected))
     }
 
-    /// A token as messages show it.
+    /// Returns a token as messages show it.
     pub(super) fn shown(&self, token: Token) -> String {
         if token.start == token.end {
             return if token.end == 0 { "the start".into() } else { "the end of the query".into() };
@@ -254,7 +255,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// `a, b or c`.
+/// Returns alternatives as `a, b or c`.
 pub(super) fn any_of(choices: &[&str]) -> String {
     match choices {
         [] => "something else".into(),

@@ -7,9 +7,9 @@
 use crate::scan::lanes::{self, LANES};
 use crate::util::packed_name::PackedName;
 
-/// May start a name (the colon is handled by the caller).
+/// The class of bytes that may start a name (the caller handles the colon).
 pub const NAME_START: u8 = 1;
-/// May continue a name (the colon is handled by the caller).
+/// The class of bytes that may continue a name (the caller handles the colon).
 pub const NAME: u8 = 2;
 /// White space.
 pub const SPACE: u8 = 4;
@@ -50,19 +50,19 @@ const fn classes() -> [u8; 256] {
     table
 }
 
-/// Whether a byte belongs to a class.
+/// Returns whether a byte belongs to a class.
 #[inline(always)]
 pub fn is(byte: u8, class: u8) -> bool {
     CLASSES[byte as usize] & class != 0
 }
 
-/// The byte at an offset; 0, which no accepted message contains, at the end.
+/// Returns the byte at an offset; 0, which no accepted message contains, at the end.
 #[inline(always)]
 pub fn byte(source: &[u8], at: usize) -> u8 {
     if at < source.len() { source[at] } else { 0 }
 }
 
-/// The first offset from `at` on that is not white space.
+/// Returns the first offset from `at` on that is not white space.
 #[inline(always)]
 pub fn skip_spaces(source: &[u8], mut at: usize) -> usize {
     while is(byte(source, at), SPACE) {
@@ -99,7 +99,8 @@ fn name_end(source: &[u8], at: usize) -> usize {
     search(source, at, lanes::no_name, |b| !is(b, NAME))
 }
 
-/// The end of the ASCII name without colon that starts at `at`, where a byte stands that may start one; and its key.
+/// Returns the end of the ASCII name without colon that starts at `at`, where a byte stands that may start one; and its
+/// key.
 #[inline(always)]
 pub fn name_at(source: &[u8], at: usize) -> (usize, PackedName) {
     let Some(bytes) = lanes_at(source, at) else { return name_by_bytes(source, at) };
@@ -114,14 +115,14 @@ fn name_by_bytes(source: &[u8], at: usize) -> (usize, PackedName) {
     (end, PackedName::of(&source[at..end]))
 }
 
-/// The first offset from `at` on whose byte is of class [`VALUE_STOP`]. Other control characters, which no accepted
-/// message contains, stop it as well.
+/// Returns the first offset from `at` on whose byte is of class [`VALUE_STOP`]. Other control characters, which no
+/// accepted message contains, stop it as well.
 #[inline(always)]
 pub fn value_stop(source: &[u8], at: usize) -> usize {
     search(source, at, lanes::no_value, |b| is(b, VALUE_STOP))
 }
 
-/// The first offset from `at` on that may not be plain character data; where the source ends, if there is none.
+/// Returns the first offset from `at` on that may not be plain character data; where the source ends, if there is none.
 #[inline(always)]
 pub fn plain_text_end(source: &[u8], mut at: usize) -> usize {
     for _ in 0..SHORT_TEXT / LANES {

@@ -7,13 +7,13 @@ use crate::scan::fault::{Fault, ScanResult};
 pub struct LegalText<'a> {
     /// The whole source.
     pub text: &'a str,
-    /// It holds carriage returns, so text may need its line ends normalised.
+    /// The text holds carriage returns, so that line ends may have to be normalised.
     pub carriage_returns: bool,
-    /// It holds nothing but ASCII.
+    /// The text is ASCII.
     pub ascii: bool,
 }
 
-/// Checks that `source` is UTF-8 and that each character is one that XML allows.
+/// Checks a source: it must be UTF-8, and hold only characters that XML allows.
 pub fn check(source: &[u8]) -> ScanResult<LegalText<'_>> {
     let seen = summary(source);
     if seen.control {
@@ -82,7 +82,7 @@ fn noncharacters(source: &[u8]) -> ScanResult<()> {
     Ok(())
 }
 
-/// Whether a character may stand in a message (XML 1.0, production Char).
+/// Returns whether a character may stand in a message (XML 1.0, production Char).
 pub fn is_character(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }

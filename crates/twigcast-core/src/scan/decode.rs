@@ -8,7 +8,7 @@ use crate::scan::references::{numbered, predefined};
 const CDATA_START: &str = "<![CDATA[";
 const CDATA_END: &str = "]]>";
 
-/// The value of a raw text run: references replaced, CDATA markup removed, line ends normalised to LF.
+/// Returns the value of a raw text run: references replaced, CDATA markup removed, line ends normalised to LF.
 pub fn text(raw: &str) -> String {
     let mut value = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -25,7 +25,7 @@ pub fn text(raw: &str) -> String {
     value
 }
 
-/// The value of a raw attribute value: references replaced, white space characters normalised to spaces.
+/// Returns the value of a raw attribute value: references replaced, white space characters normalised to spaces.
 pub fn attribute(raw: &str) -> String {
     let mut value = String::with_capacity(raw.len());
     let mut rest = raw;

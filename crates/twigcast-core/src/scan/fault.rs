@@ -1,4 +1,4 @@
-//! What is wrong with a message, before anybody has counted lines.
+//! Faults of a message, as offsets: lines are counted only when an error is shown.
 
 use crate::error::{MessageError, MessageErrorKind};
 use crate::scan::position::locate;
@@ -21,20 +21,20 @@ pub type ScanResult<T> = Result<T, Fault>;
 const QUOTED_CHARACTERS_MAX: usize = 60;
 
 impl Fault {
-    /// The message is not well-formed.
+    /// Returns the fault of a message that is not well-formed.
     #[cold]
     pub fn malformed(at: usize, reason: impl Into<String>) -> Self {
         Self::new(MessageErrorKind::Malformed, at, reason.into())
     }
 
-    /// The message is over a limit.
+    /// Returns the fault of a message that is over a limit.
     #[cold]
     pub fn limit(at: usize, limit: &'static str, value: usize, what: &str) -> Self {
         let reason = format!("the message has {what} than the limit {limit} allows ({value})");
         Self::new(MessageErrorKind::Limit { limit, value }, at, reason)
     }
 
-    /// The message needs expat.
+    /// Returns the fault of a message that expat must convert.
     #[cold]
     pub fn conversion(at: usize, reason: impl Into<String>) -> Self {
         Self::new(MessageErrorKind::NeedsConversion, at, reason.into())
@@ -44,21 +44,21 @@ impl Fault {
         Self(Box::new(FaultDetails { kind, at, reason }))
     }
 
-    /// The error to show where there are no lines: `skipped` is what stands before the message proper.
+    /// Returns the error to show where there are no lines: `skipped` is what stands before the message proper.
     pub fn into_error_of_stream(self, skipped: usize) -> MessageError {
         let FaultDetails { kind, at, reason } = *self.0;
         let reason = format!("element stream: {reason} (byte {} of its strings)", at.saturating_sub(skipped));
         MessageError { kind, reason, line: 1, column: 1 }
     }
 
-    /// The error to show, with its line and column in `source`.
+    /// Returns the error to show, with its line and column in `source`.
     pub fn into_error(self, source: &[u8]) -> MessageError {
         let (line, column) = locate(source, self.0.at);
         MessageError { kind: self.0.kind, reason: self.0.reason, line, column }
     }
 }
 
-/// A name or value for use in a reason, cut when it is long.
+/// Returns a name or value for use in a reason, cut when it is long.
 pub fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * QUOTED_CHARACTERS_MAX)]);
     match text.char_indices().nth(QUOTED_CHARACTERS_MAX) {
@@ -67,7 +67,7 @@ pub fn shown(bytes: &[u8]) -> String {
     }
 }
 
-/// What stands at an offset, for a reason.
+/// Returns a description of the input at an offset, for a reason.
 pub fn describe_input(source: &[u8], at: usize) -> String {
     let rest = &source[at.min(source.len())..];
     match String::from_utf8_lossy(&rest[..rest.len().min(4)]).chars().next() {

@@ -34,7 +34,7 @@ fn marks(lanes: i8x16) -> u32 {
     lanes.move_mask() as u32 & 0xFFFF
 }
 
-/// Those that may not continue an ASCII name without colon.
+/// Returns the bytes that may not continue an ASCII name without colon.
 #[inline(always)]
 pub fn no_name(bytes: &[u8; LANES]) -> u32 {
     let lanes = load(bytes);
@@ -43,7 +43,7 @@ pub fn no_name(bytes: &[u8; LANES]) -> u32 {
     marks(letter | digit_or_mark | equal(lanes, b'_')) ^ 0xFFFF
 }
 
-/// Those at which a search in an attribute value stops: quotes, `<`, `&` and control characters.
+/// Returns the bytes at which a search in an attribute value stops: quotes, `<`, `&` and control characters.
 #[inline(always)]
 pub fn no_value(bytes: &[u8; LANES]) -> u32 {
     let lanes = load(bytes);
@@ -51,7 +51,7 @@ pub fn no_value(bytes: &[u8; LANES]) -> u32 {
     marks(control | equal(lanes, b'"') | within(lanes, b'&', b'\'') | equal(lanes, b'<'))
 }
 
-/// Those at which a search in character data stops: `<`, `&` and `]`.
+/// Returns the bytes at which a search in character data stops: `<`, `&` and `]`.
 #[inline(always)]
 pub fn no_text(bytes: &[u8; LANES]) -> u32 {
     let lanes = load(bytes);

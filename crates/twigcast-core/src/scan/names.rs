@@ -5,7 +5,7 @@ use crate::scan::characters::LegalText;
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::util::packed_name::PackedName;
 
-/// Where a qualified name ends and where its colon stands.
+/// The ends of a qualified name and of its prefix.
 #[derive(Clone, Copy, Debug)]
 pub struct QName {
     /// One past the last byte.
@@ -19,7 +19,7 @@ pub fn qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<QNa
     keyed_qname(checked, start, what).map(|(name, _)| name)
 }
 
-/// [`qname`], and the key of what stands before the colon, which is all of it if there is none.
+/// Reads a [`qname`], and returns the key of what stands before the colon, which is all of it if there is none.
 #[inline(always)]
 pub fn keyed_qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<(QName, PackedName)> {
     let source = checked.text.as_bytes();
@@ -78,7 +78,7 @@ fn any_qname(checked: LegalText<'_>, start: usize, what: &str) -> ScanResult<QNa
     Ok(QName { end: local_end, colon: end })
 }
 
-/// The end of the name without colon at `start`; `start` if there is none.
+/// Returns the end of the name without colon at `start`; `start` if there is none.
 pub fn ncname_end(checked: LegalText<'_>, start: usize) -> usize {
     let mut end = start;
     for c in checked.text.get(start..).unwrap_or("").chars() {

@@ -14,7 +14,7 @@ const SEARCHED_MAX: usize = 24;
 /// "No binding": the prefix was not bound before.
 const NO_BINDING: u32 = u32::MAX;
 
-/// What a prefix is bound to.
+/// The namespace that a prefix is bound to.
 #[derive(Clone, Copy, Debug)]
 pub struct Namespace {
     /// The id; equal ids other than unknown mean equal URIs.
@@ -28,13 +28,13 @@ pub struct Namespace {
 impl Namespace {
     const XML: Self = Self { id: NamespaceId::XML, fingerprint: 0, uri: ByteRange { start: 0, end: 0 } };
 
-    /// Whether two namespaces have the same URI.
+    /// Returns whether two namespaces have the same URI.
     pub fn same(&self, other: &Self, text: &str) -> bool {
         self.order_key() == other.order_key()
             && (self.id != NamespaceId::UNKNOWN || uri(text, self.uri) == uri(text, other.uri))
     }
 
-    /// Sorting by this key brings equal namespaces together.
+    /// Returns a key by which sorting brings equal namespaces together.
     pub fn order_key(&self) -> (NamespaceId, u64) {
         (self.id, self.fingerprint)
     }
@@ -73,7 +73,7 @@ impl PrefixBindings {
         self.default = NamespaceId::NONE;
     }
 
-    /// How many bindings there are: what [`PrefixBindings::truncate`] takes.
+    /// Returns how many bindings there are: what [`PrefixBindings::truncate`] takes.
     #[inline(always)]
     pub fn count(&self) -> u32 {
         self.stack.len() as u32
@@ -106,7 +106,7 @@ impl PrefixBindings {
         Ok(id)
     }
 
-    /// The namespace of a prefix in use.
+    /// Returns the namespace of a prefix in use.
     #[inline]
     pub fn resolve(&self, text: &str, prefix: ByteRange) -> ScanResult<Namespace> {
         let bytes = slice(text, prefix).as_bytes();

@@ -2,8 +2,8 @@
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Line and column of a byte offset, both from 1. Lines end with LF, CR LF or CR; columns count characters; a
-/// byte-order mark counts as nothing.
+/// Returns the line and column of a byte offset, both from 1. Lines end with LF, CR LF or CR; columns count characters;
+/// a byte-order mark counts as nothing.
 pub fn locate(source: &[u8], offset: usize) -> (u32, u32) {
     Locator::new(source).locate(offset)
 }
@@ -19,13 +19,13 @@ pub struct Locator<'a> {
 }
 
 impl<'a> Locator<'a> {
-    /// At the beginning of a source.
+    /// Creates a locator at the beginning of a source.
     pub fn new(source: &'a [u8]) -> Self {
         let at = if source.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         Self { source, at, line: 1, column: 1 }
     }
 
-    /// See [`locate`].
+    /// Returns what [`locate`] does, for offsets in ascending order.
     pub fn locate(&mut self, offset: usize) -> (u32, u32) {
         let offset = offset.min(self.source.len());
         if offset < self.at {

@@ -1,17 +1,17 @@
-//! What may stand before the root element: the XML declaration, which also says how the bytes are to be read, and the
+//! The prolog before the root element: the XML declaration, which also says how the bytes are to be read, and the
 //! document type declaration.
 
-use crate::scan::ScanPass;
 use crate::scan::bytes::{SPACE, byte, is, skip_spaces};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::qname;
+use crate::scan::pass::ScanPass;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What the first bytes of a message say about the rest.
+/// Facts about a message that its first bytes state.
 #[derive(Debug, Default)]
 pub struct EncodingHint {
-    /// Where the prolog goes on.
+    /// The offset behind the XML declaration.
     pub end: usize,
     /// `standalone="yes"`.
     pub standalone: bool,

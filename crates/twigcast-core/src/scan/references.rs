@@ -5,7 +5,7 @@ use crate::scan::characters::{LegalText, is_character};
 use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::names::ncname_end;
 
-/// The character behind a predefined entity.
+/// Returns the character behind a predefined entity.
 pub fn predefined(name: &[u8]) -> Option<char> {
     match name {
         b"amp" => Some('&'),
@@ -17,7 +17,7 @@ pub fn predefined(name: &[u8]) -> Option<char> {
     }
 }
 
-/// The character that the inside of a character reference (`#65`, `#x41`) stands for, if XML allows it.
+/// Returns the character that the inside of a character reference (`#65`, `#x41`) stands for, if XML allows it.
 pub fn numbered(inside: &[u8]) -> Option<char> {
     let (digits, radix) = match inside.strip_prefix(b"#x") {
         Some(digits) => (digits, 16),

@@ -6,7 +6,8 @@ use crate::scan::fault::{Fault, ScanResult, describe_input, shown};
 use crate::scan::lanes::{self, LANES};
 use crate::scan::names::{QName, keyed_qname, qname};
 use crate::scan::namespaces::Namespace;
-use crate::scan::{ScanPass, references, span};
+use crate::scan::pass::{OpenElement, Prefixed, ScanPass, span};
+use crate::scan::references;
 use crate::util::packed_name::PackedName;
 use crate::vocabulary::{LocalId, Name, NamespaceId};
 
@@ -16,29 +17,6 @@ const COMPARED_MAX: usize = 12;
 const NO_ATTRIBUTE: u32 = u32::MAX;
 /// What the key of `xmlns` begins with.
 const XMLNS: u64 = u64::from_le_bytes(*b"xmlns\0\0\0");
-
-/// An element whose end tag is still to come.
-#[derive(Clone, Copy, Debug)]
-pub struct OpenElement {
-    pub node: NodeId,
-    /// The name as written.
-    pub name: ByteRange,
-    /// Its key, where end tags are compared with it.
-    pub key: PackedName,
-    /// Bindings outside it.
-    pub bindings: u32,
-    /// Default namespace outside it.
-    pub default: NamespaceId,
-}
-
-/// An attribute whose prefix waits for the end of the tag, since its declaration may follow.
-#[derive(Clone, Copy, Debug)]
-pub struct Prefixed {
-    prefix: ByteRange,
-    local: ByteRange,
-    /// Index in the document, or [`NO_ATTRIBUTE`].
-    attribute: u32,
-}
 
 /// An attribute as most are written: `name="value"` with nothing to decode, and nothing beyond the lanes looked at.
 struct PlainAttribute {
@@ -334,7 +312,7 @@ impl ScanPass<'_> {
         Ok(Name { namespace, local: self.local(start, name, key) })
     }
 
-    /// No two attributes of the tag have the same name as written.
+    /// Checks that no two attributes of the tag have the same name as written.
     #[inline(always)]
     pub(crate) fn unique_names(&mut self) -> ScanResult<()> {
         let source = self.source;
@@ -453,6 +431,3 @@ fn duplicate_expanded(source: &[u8], first: &Prefixed, second: &Prefixed) -> Fau
     let reason = format!("the attributes {:?} and {:?} have the same expanded name", written(first), written(second));
     Fault::malformed(second.prefix.start as usize, reason)
 }
-
-/// The id that stands for names nobody asks for.
-pub const NAMELESS: Name = Name { namespace: NamespaceId::NONE, local: LocalId::UNKNOWN };

@@ -26,7 +26,7 @@ const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
 /// Subscriptions of one context in a row that are added at once.
 const RUN: usize = 1 << 12;
 
-/// Why a snapshot could not be written or read.
+/// The reason why a snapshot could not be written or read.
 #[derive(Debug)]
 pub enum SnapshotError {
     /// The file system said no.
@@ -41,7 +41,7 @@ pub enum SnapshotError {
     Refused {
         /// Its key.
         key: String,
-        /// Why.
+        /// The reason.
         error: AddError,
     },
 }
@@ -74,7 +74,7 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Write an engine's subscriptions: to a temporary file beside `path`, synced, then renamed over it, so that `path` at
+/// Writes an engine's subscriptions: to a temporary file beside `path`, synced, then renamed over it, so that `path` at
 /// all times holds either the old snapshot or the new one.
 ///
 /// # Errors
@@ -152,7 +152,7 @@ fn put(body: &mut Vec<u8>, text: &str) {
     body.extend_from_slice(text.as_bytes());
 }
 
-/// Read a snapshot and compile its subscriptions.
+/// Reads a snapshot and compile its subscriptions.
 ///
 /// # Errors
 /// See [`SnapshotError`]. No file, however damaged, makes it panic or take more memory than the file's size calls for.

@@ -2,28 +2,31 @@
 
 use super::dictionary::Dictionary;
 use super::element_walker::ElementWalker;
+use super::fault::malformed;
 use super::header::{StreamHeader, parts};
 use super::reader::StreamReader;
 use super::section::{ResolvedName, SectionReader, StringCursor};
 use crate::document::{Document, NodeId};
-use crate::error::{MessageError, MessageErrorKind};
+use crate::error::MessageError;
 use crate::limits::Limits;
 use crate::scan::characters::{self, LegalText};
 use crate::scan::fault::Fault;
 use crate::scan::{RecordOptions, Scanner};
 use crate::vocabulary::Vocabulary;
 
-/// What of a stream is checked. Its structure always is as far as it is read, so that nothing can be read that is none.
+/// The parts of a stream that are checked. Its structure is checked always, as far as it is read. Its structure always
+/// is as far as it is read, so that nothing can be read that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckLevel {
     /// All of it: what is taken is a well-formed message.
     All,
-    /// What is recorded. For those who only look into a message that others will check: what they do not look at may be
-    /// anything, and they may stop reading at any place.
+    /// Recorded parts only, for those who look into a message that others will check. Other parts may hold anything,
+    /// and reading may stop anywhere. For those who only look into a message that others will check: what they do not
+    /// look at may be anything, and they may stop reading at any place.
     Recorded,
 }
 
-/// What a stream is read with.
+/// The settings with which a stream is read.
 #[derive(Clone, Copy)]
 pub struct DecodeOptions<'a> {
     /// Names by number.
@@ -32,11 +35,11 @@ pub struct DecodeOptions<'a> {
     pub vocabulary: &'a Vocabulary,
     /// Tells the vocabulary from others.
     pub identity: u64,
-    /// As for messages that come as text.
+    /// The same limits as for messages that come as text.
     pub limits: &'a Limits,
-    /// What to record.
+    /// The parts to record.
     pub record: RecordOptions,
-    /// What to check.
+    /// The parts to check.
     pub checks: CheckLevel,
 }
 
@@ -84,12 +87,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder without memory yet.
+    /// Creates a decoder without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The bytes that the spans of the document last decoded index into.
+    /// Returns the bytes that the spans of the document last decoded index into.
     pub fn source(&self) -> &[u8] {
         self.source.as_bytes()
     }
@@ -256,10 +259,6 @@ fn checked_strings<'a>(parts: &StreamHeader<'a>, bytes: usize) -> Result<LegalTe
         return Err(malformed("element stream: one of its parts ends within a character".into()));
     }
     Ok(strings)
-}
-
-pub(super) fn malformed(reason: String) -> MessageError {
-    MessageError { kind: MessageErrorKind::Malformed, reason, line: 1, column: 1 }
 }
 
 /// Whether no value needs a look: no `<`, no reference, no white space to normalise, not both kinds of quotes.

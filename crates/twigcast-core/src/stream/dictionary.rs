@@ -34,9 +34,9 @@ pub struct Dictionary {
 /// A dictionary was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DictionaryError {
-    /// This is no name.
+    /// A string that is no name.
     NotAName(String),
-    /// This name stands twice.
+    /// A name that occurs twice.
     Twice(String),
     /// More than [`NAMES_MAX`] names.
     TooMany,
@@ -67,7 +67,7 @@ impl Default for Dictionary {
 }
 
 impl Dictionary {
-    /// A dictionary of these names, in this order.
+    /// Returns a dictionary of these names, in this order.
     ///
     /// # Errors
     /// There are too many, one is no name, or one stands twice.
@@ -81,7 +81,7 @@ impl Dictionary {
         Ok(dictionary)
     }
 
-    /// That without names, for streams that are written without one.
+    /// Returns a dictionary without names, for streams that are written without one.
     pub fn none() -> &'static Self {
         &NONE
     }
@@ -106,37 +106,37 @@ impl Dictionary {
         Ok(())
     }
 
-    /// What tells it from others: a hash of its names, the same on every machine.
+    /// Returns a hash of its names, the same on every machine.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// What tells it from others within this process, whoever has made them.
+    /// Returns a number that identifies it within this process.
     pub(super) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// How many names it has.
+    /// Returns how many names it has.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Has it none?
+    /// Returns `true` if it has no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// What every decoded message starts with.
+    /// Returns the text that every decoded message starts with.
     pub(super) fn prelude(&self) -> &str {
         &self.prelude
     }
 
-    /// Where the names stand in [`Self::prelude`], by their starts.
+    /// Returns where the names stand in [`Self::prelude`], by their starts.
     pub(super) fn names(&self) -> &[(usize, QName)] {
         &self.names
     }
 
-    /// The number of a name.
+    /// Returns the number of a name.
     pub(super) fn number(&self, name: &[u8]) -> Option<u32> {
         self.numbers.get(name).copied()
     }

@@ -1,7 +1,8 @@
 //! The elements of a stream, one after the other, to somebody who asks for nothing else: nothing is recorded, and of the
 //! stream nothing but the structure and the names is read.
 
-use super::section::{SectionReader, SectionResult, StringCursor, item, too_deep, wrong};
+use super::fault::{SectionResult, too_deep, wrong};
+use super::section::{SectionReader, StringCursor, item};
 use super::{COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, PROCESSING_INSTRUCTION, TEXT};
 use crate::error::MessageError;
 use crate::scan::ScanPass;
@@ -9,19 +10,19 @@ use crate::vocabulary::{Name, NamespaceId};
 
 /// Somebody who is led along the elements of a stream.
 pub(crate) trait ElementVisitor {
-    /// An element begins.
+    /// Enters an element.
     fn enter(&mut self, name: Name) -> VisitNext;
 
-    /// The element entered last and not left yet ends; one that was passed is not left.
+    /// Leaves the element entered last and not left yet; an element that was passed is not left.
     fn leave(&mut self);
 }
 
-/// Where to go from the start of an element.
+/// The next position after the start of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VisitNext {
-    /// To what it holds.
+    /// The content of the element.
     In,
-    /// To what follows it.
+    /// The end of the element.
     Past,
     /// Nowhere.
     NoFurther,
@@ -33,16 +34,16 @@ pub(crate) struct ElementWalker<'a> {
     pub(super) structure: SectionReader<'a>,
     pub(super) texts: StringCursor,
     pub(super) markup: StringCursor,
-    /// Where the strings of the message begin in the source.
+    /// The offset of the message's strings in the source.
     pub(super) strings_start: usize,
     /// Elements that are open.
     pub(super) depth: usize,
-    /// What was in scope around the open elements that declare namespaces.
+    /// The scopes outside the open elements that declare namespaces.
     pub(super) scopes: Vec<NamespaceScope>,
     pub(super) seen_root: bool,
 }
 
-/// What was in scope before an element declared namespaces.
+/// The scope outside an element that declares namespaces.
 pub(super) struct NamespaceScope {
     /// Elements around it.
     depth: usize,

@@ -15,7 +15,7 @@ use crate::document::{ByteRange, Message, NamespaceDeclaration, NodeId, NodeKind
 /// Magic bytes, flags, a dictionary's id, five lengths.
 const HEADER_BYTES_MAX: usize = 3 + 1 + 8 + 5 * 5;
 
-/// How names are written.
+/// The form in which names are written.
 #[derive(Clone, Copy, Debug)]
 pub enum NameEncoding<'a> {
     /// Each time in full: the element stream as published.
@@ -26,12 +26,12 @@ pub enum NameEncoding<'a> {
     By(&'a Dictionary),
 }
 
-/// The stream of a message, which was scanned wanting everything.
+/// Returns the stream of a message, which was scanned with all its parts.
 pub fn encode(message: Message<'_>, names: NameEncoding<'_>) -> Vec<u8> {
     encode_naming(message, names).0
 }
 
-/// The stream of a message, and the names that it spells out to be remembered: those of elements, then those of
+/// Returns the stream of a message, and the names that it spells out to be remembered: those of elements, then those of
 /// attributes alone, each in their order.
 pub fn encode_naming<'a>(message: Message<'a>, names: NameEncoding<'a>) -> (Vec<u8>, Vec<&'a [u8]>) {
     let mut encoder = Encoder {

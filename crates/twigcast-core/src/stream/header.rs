@@ -1,7 +1,7 @@
 //! The header of a stream, and where its parts lie.
 
-use super::decode::malformed;
 use super::dictionary::Dictionary;
+use super::fault::malformed;
 use super::{MAGIC, WITH_DICTIONARY, number};
 use crate::error::MessageError;
 
@@ -12,11 +12,11 @@ pub(super) struct StreamHeader<'a> {
     pub(super) attributes: &'a [u8],
     /// Names, values, texts, then markup.
     pub(super) strings: &'a [u8],
-    /// Where values, texts and markup begin in `strings`.
+    /// The offsets of values, texts and markup in `strings`.
     pub(super) starts: [usize; 3],
 }
 
-/// The parts of a stream that is written with `dictionary` or without one.
+/// Splits a stream, which is written with `dictionary` or without one, into its parts.
 pub(super) fn parts<'a>(stream: &'a [u8], dictionary: &Dictionary) -> Result<StreamHeader<'a>, MessageError> {
     let Some(([m0, m1, version], rest)) = stream.split_first_chunk::<3>() else {
         return refused("it ends before its header does");

@@ -1,9 +1,7 @@
 //! The items of a stream, one after the other, into a document.
 
-use super::section::{
-    ResolvedName, SectionReader, SectionResult, StreamFault, StringCursor, checked_reference, item, too_deep,
-    too_many_attributes, wrong,
-};
+use super::fault::{SectionResult, StreamFault, too_deep, wrong};
+use super::section::{ResolvedName, SectionReader, StringCursor, checked_reference, item, too_many_attributes};
 use super::{
     COMMENT, DECLARING_ELEMENT, ELEMENT, ELEMENT_WITH_ATTRIBUTES, END, FIRST_NAME, PROCESSING_INSTRUCTION, TEXT,
 };
@@ -11,8 +9,7 @@ use crate::document::{Attribute, ByteRange, Document, Node, NodeId, NodeKind};
 use crate::error::MessageError;
 use crate::scan::bytes::{byte, plain_text_end};
 use crate::scan::fault::{Fault, ScanResult};
-use crate::scan::tags::OpenElement;
-use crate::scan::{ScanPass, leaf};
+use crate::scan::{OpenElement, ScanPass, leaf};
 use crate::util::packed_name::PackedName;
 use crate::vocabulary::{Name, NamespaceId};
 
@@ -27,7 +24,7 @@ pub struct StreamReader<'a> {
     pub(super) owners: &'a mut [NodeId],
     /// All is checked, not only what is recorded.
     pub(super) checks_all: bool,
-    /// Where the strings of the message begin in the source.
+    /// The offset of the message's strings in the source.
     pub(super) strings_start: usize,
     pub(super) seen_root: bool,
     pub(super) after_text: bool,
@@ -43,7 +40,8 @@ impl StreamReader<'_> {
         read.map_err(|error: StreamFault| error.into_error(self.structure.at, self.strings_start))
     }
 
-    /// What has been read so far: elements still open end with their last descendant that has been read, or before it.
+    /// Returns what has been read so far: elements still open end with their last descendant that has been read, or
+    /// before it.
     pub fn document(&self) -> &Document {
         self.pass.document
     }

@@ -1,9 +1,9 @@
-//! What the structure of a stream and its attributes have in common: numbers, and names and strings that they name.
+//! Sections of a stream: numbers, and the names and strings that they refer to, which the structure and the attributes
+//! share.
 
-use super::decode::malformed;
+use super::fault::{SectionResult, StreamFault, wrong};
 use super::{FIRST_NAME, ITEM_BITS, NAME_END, REMEMBERED, SPELLED_OUT, number};
 use crate::document::{ByteRange, NodeId};
-use crate::error::MessageError;
 use crate::scan::bytes::{NAME_START, byte, is, name_at, value_stop};
 use crate::scan::characters::LegalText;
 use crate::scan::fault::{Fault, ScanResult};
@@ -11,39 +11,7 @@ use crate::scan::names::{QName, qname};
 use crate::scan::{ScanPass, references, span};
 use crate::vocabulary::{LocalId, Vocabulary};
 
-/// What is wrong. One word wide, so that the paths without faults pass little around.
-pub(super) enum StreamFault {
-    #[allow(clippy::box_collection)]
-    Structure(Box<String>),
-    Strings(Fault),
-}
-
-impl StreamFault {
-    /// What is told of it: the structure has been read up to `at`, and the strings begin at `strings_start` in the
-    /// source.
-    #[cold]
-    pub(super) fn into_error(self, at: usize, strings_start: usize) -> MessageError {
-        match self {
-            Self::Strings(fault) => fault.into_error_of_stream(strings_start),
-            Self::Structure(reason) => malformed(format!("element stream: {reason} (byte {at} of its structure)")),
-        }
-    }
-}
-
-impl From<Fault> for StreamFault {
-    fn from(fault: Fault) -> Self {
-        Self::Strings(fault)
-    }
-}
-
-pub(super) type SectionResult<T> = Result<T, StreamFault>;
-
-#[cold]
-pub(super) fn wrong<T>(reason: impl Into<String>) -> SectionResult<T> {
-    Err(StreamFault::Structure(Box::new(reason.into())))
-}
-
-/// The item and the argument that a number stands for.
+/// Returns the item and the argument that a number stands for.
 #[inline(always)]
 pub(super) fn item(number: u64) -> (u32, u32) {
     // A number has 35 bits.
@@ -55,7 +23,7 @@ pub(super) fn item(number: u64) -> (u32, u32) {
 pub(super) struct ResolvedName {
     pub(super) start: u32,
     pub(super) end: u32,
-    /// As in [`QName`].
+    /// The same as in [`QName`].
     pub(super) colon: u32,
     pub(super) local: LocalId,
     /// `xmlns`, or `xmlns:` and more.
@@ -90,7 +58,7 @@ impl ResolvedName {
 
 /// Strings in the source, one behind the other.
 pub(super) struct StringCursor {
-    /// Where the next one starts.
+    /// The offset of the next one.
     pub(super) next: usize,
     pub(super) end: usize,
     /// None of them needs a look.
@@ -98,7 +66,8 @@ pub(super) struct StringCursor {
 }
 
 impl StringCursor {
-    /// The next string, of that many bytes. What was passed over may have ended within a character, so both ends count.
+    /// Returns the next string, of that many bytes. What was passed over may have ended within a character, so both
+    /// ends count.
     #[inline(always)]
     pub(super) fn take(&mut self, length: u64, checked: LegalText<'_>) -> SectionResult<ByteRange> {
         let start = self.next;
@@ -129,7 +98,7 @@ impl StringCursor {
 /// The structure, or the attributes.
 pub(super) struct SectionReader<'a> {
     pub(super) numbers: &'a [u8],
-    /// Where the next number stands.
+    /// The offset of the next number.
     pub(super) at: usize,
     /// Names by number.
     pub(super) names: &'a mut Vec<ResolvedName>,
@@ -154,8 +123,8 @@ impl SectionReader<'_> {
         }
     }
 
-    /// The name that is referred to, until the next. To hand out a copy, of which one part or the other is read at once,
-    /// takes several times as long.
+    /// Returns the name that is referred to; it is valid until the next call. To hand out a copy, of which one part or the other is read
+    /// at once, takes several times as long.
     #[inline(always)]
     pub(super) fn name(&mut self, reference: u32, pass: &ScanPass<'_>) -> SectionResult<&ResolvedName> {
         if reference < FIRST_NAME {
@@ -168,7 +137,7 @@ impl SectionReader<'_> {
         }
     }
 
-    /// A reference to a name that stands alone.
+    /// Reads a reference to a name that stands alone.
     #[inline(always)]
     pub(super) fn reference(&mut self) -> SectionResult<u32> {
         match u32::try_from(self.number()?) {
@@ -215,7 +184,7 @@ impl SectionReader<'_> {
         Ok(ResolvedName::new(pass.source, (start, read), pass.vocabulary))
     }
 
-    /// The value of an attribute or declaration, and whether it has to be decoded.
+    /// Returns the value of an attribute or declaration, and whether it has to be decoded.
     #[inline(always)]
     pub(super) fn value(&mut self, length: u64, pass: &ScanPass<'_>) -> SectionResult<(ByteRange, bool)> {
         let value = self.strings.take(length, pass.checked)?;
@@ -223,7 +192,7 @@ impl SectionReader<'_> {
         Ok((value, encoded))
     }
 
-    /// The namespace declarations of an element: how many.
+    /// Reads the number of namespace declarations of an element.
     #[inline(never)]
     pub(super) fn declarations(&mut self, pass: &mut ScanPass<'_>, owner: NodeId) -> SectionResult<usize> {
         let count = self.number()?;
@@ -253,11 +222,6 @@ impl SectionReader<'_> {
 #[cold]
 pub(super) fn too_many_attributes(at: usize, limit: usize) -> StreamFault {
     Fault::limit(at, "attributes_max", limit, "more attributes on one element").into()
-}
-
-#[cold]
-pub(super) fn too_deep(at: usize, limit: usize) -> StreamFault {
-    Fault::limit(at, "depth_max", limit, "more open elements").into()
 }
 
 /// Checks the value of an attribute; whether it has to be decoded.

@@ -26,19 +26,19 @@ impl<T: Clone, const PAGE: usize> CowTable<T, PAGE> {
         self.pages.get(index as usize / PAGE)?.get(index as usize % PAGE)
     }
 
-    /// An entry to be changed.
+    /// Returns an entry for changing it.
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         Arc::make_mut(self.pages.get_mut(index as usize / PAGE)?).get_mut(index as usize % PAGE)
     }
 
-    /// Change an entry that is there.
+    /// Changes an entry that is there.
     pub(crate) fn set(&mut self, index: u32, value: T) {
         if let Some(entry) = self.get_mut(index) {
             *entry = value;
         }
     }
 
-    /// Append an entry; its index.
+    /// Appends an entry; its index.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let index = self.len;
         match self.pages.get_mut(index / PAGE) {

@@ -55,23 +55,23 @@ pub(crate) struct HashIndex {
 }
 
 impl HashIndex {
-    /// Forget all.
+    /// Removes all numbers.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.len() * size_of::<(u32, u32)>()
     }
 
-    /// What stands where a hash is looked for first: to have it come in before it is needed.
+    /// Prefetches the first slot of a hash, so that it is in the cache when it is needed.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u32) -> u32 {
         if self.slots.is_empty() { 0 } else { self.slots[hash as usize & (self.slots.len() - 1)].1 }
     }
 
-    /// The numbers that were inserted with a hash.
+    /// Returns the numbers that were inserted with a hash.
     #[inline]
     pub(crate) fn with_hash(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
         let mut at = hash as usize;
@@ -90,7 +90,7 @@ impl HashIndex {
         })
     }
 
-    /// Insert a number below the largest there is.
+    /// Inserts a number below the largest there is.
     pub(crate) fn insert(&mut self, hash: u32, number: u32) {
         if (self.len + 1) * 4 > self.slots.len() * 3 {
             let before = std::mem::take(&mut self.slots);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 /// The white space of XML.
 pub(crate) const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// `number(string)`: white space, an optional minus, digits with an optional point, white space; NaN otherwise.
+/// Returns `number(string)`: white space, an optional minus, digits with an optional point, white space; NaN otherwise.
 /// There is no plus sign, no exponent and no word for infinity.
 pub fn parse(text: &str) -> f64 {
     if let Some(small) = small_integer(text.as_bytes()) {
@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> f64 {
     text.parse().unwrap_or(f64::NAN)
 }
 
-/// [`parse`] for the bytes of a text.
+/// Returns the number of the bytes of a text, as [`parse`] does.
 pub(crate) fn parse_bytes(text: &[u8]) -> f64 {
     match small_integer(text) {
         Some(small) => f64::from(small),
@@ -45,7 +45,8 @@ fn small_integer(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + u32::from(byte - b'0')))
 }
 
-/// `string(number)`: no exponent, as many digits as tell the number from its neighbours, no point for an integer.
+/// Returns `string(number)`: no exponent, as many digits as tell the number from its neighbours, no point for an
+/// integer.
 pub fn format(number: f64) -> Cow<'static, str> {
     if number.is_nan() {
         Cow::Borrowed("NaN")
@@ -58,7 +59,7 @@ pub fn format(number: f64) -> Cow<'static, str> {
     }
 }
 
-/// `round(number)`: the nearest integer, the upper one of two; the sign of zero is kept.
+/// Returns `round(number)`: the nearest integer, the upper one of two; the sign of zero is kept.
 pub fn round(number: f64) -> f64 {
     let below = number.floor();
     // Not `(number + 0.5).floor()`: the sum of 0.49999999999999994 and 0.5 is 1.
@@ -66,7 +67,7 @@ pub fn round(number: f64) -> f64 {
     if nearest == 0.0 { nearest.copysign(number) } else { nearest }
 }
 
-/// `boolean(number)`.
+/// Returns `boolean(number)`.
 #[inline]
 pub(crate) fn is_true(number: f64) -> bool {
     number != 0.0 && !number.is_nan()

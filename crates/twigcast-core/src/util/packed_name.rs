@@ -43,13 +43,13 @@ pub(crate) struct PackedName {
 }
 
 impl PackedName {
-    /// The key of a name.
+    /// Returns the key of a name.
     pub fn of(name: &[u8]) -> Self {
         let (first, rest) = name.split_at(name.len().min(WORD));
         Self { first: padded(first), second: padded(&rest[..rest.len().min(WORD)]) }
     }
 
-    /// The key of the name that is the first `length` of some bytes; of a longer one if it is all of them.
+    /// Returns the key of the name that is the first `length` of some bytes; of a longer one if it is all of them.
     #[inline(always)]
     pub fn of_start(bytes: &[u8; KEY], length: usize) -> Self {
         let (first, second) = KEPT[length & (KEPT.len() - 1)];
@@ -57,7 +57,7 @@ impl PackedName {
         Self { first: words as u64 & first, second: (words >> 64) as u64 & second }
     }
 
-    /// A number of which all bits depend on all of the key.
+    /// Returns a number of which all bits depend on all of the key.
     #[inline(always)]
     pub fn hash(self) -> u64 {
         // Digits of pi, so that short names do not multiply by nearly nothing.
@@ -78,7 +78,7 @@ impl PackedName {
         hash as usize
     }
 
-    /// Whether the name of this key, which is `name`, stands in `source` at an offset.
+    /// Returns whether the name of this key, which is `name`, stands in `source` at an offset.
     #[inline(always)]
     pub fn stands_at(self, source: &[u8], at: usize, name: &[u8]) -> bool {
         let Some(rest) = source.get(at..) else { return false };
@@ -118,22 +118,22 @@ pub(crate) struct LocalNames {
 }
 
 impl LocalNames {
-    /// No names. `none` is what entry 0 is called.
+    /// Creates a table without names. `none` is the name of entry 0.
     pub fn new(none: &str) -> Self {
         Self { slots: vec![0; SLOTS_MIN], keys: vec![PackedName::default()], names: vec![none.into()] }
     }
 
-    /// How many there are, entry 0 included.
+    /// Returns how many there are, entry 0 included.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The name behind an id.
+    /// Returns the name behind an id.
     pub fn name(&self, id: LocalId) -> &str {
         &self.names[id.index()]
     }
 
-    /// The id of a name, of which the key is known; [`LocalId::UNKNOWN`] if it is not here.
+    /// Returns the id of a name, of which the key is known; [`LocalId::UNKNOWN`] if it is not here.
     #[inline(always)]
     pub fn find(&self, key: PackedName, name: &[u8]) -> LocalId {
         let mask = self.slots.len() - 1;
@@ -150,7 +150,7 @@ impl LocalNames {
         }
     }
 
-    /// The id of a name, added when it is new.
+    /// Returns the id of a name, added when it is new.
     pub fn intern(&mut self, name: &str) -> LocalId {
         let key = PackedName::of(name.as_bytes());
         let existing = self.find(key, name.as_bytes());

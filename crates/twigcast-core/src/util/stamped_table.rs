@@ -30,12 +30,12 @@ impl StampedTable {
         self.len = 0;
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The slot of a key, or the free one where it would stand.
+    /// Returns the slot of a key, or the free one where it would stand.
     #[inline]
     fn slot(&self, key: u64) -> usize {
         let last = self.slots.len() - 1;
@@ -46,7 +46,7 @@ impl StampedTable {
         at
     }
 
-    /// The number of a key.
+    /// Returns the number of a key.
     #[inline]
     pub(crate) fn get(&self, key: u64) -> Option<u32> {
         if self.len == 0 {
@@ -77,7 +77,7 @@ impl StampedTable {
         self.stamp = stamp;
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.len() * size_of::<StampedSlot>()
     }

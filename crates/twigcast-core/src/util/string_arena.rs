@@ -21,7 +21,7 @@ pub(crate) struct StringArena {
     chunks: Vec<Arc<Vec<u8>>>,
 }
 
-/// Where texts can be put.
+/// The chunks in which texts can be stored.
 #[derive(Debug, Default)]
 pub(crate) struct ArenaSpace {
     /// Units left in the last chunk.
@@ -50,7 +50,7 @@ fn write(target: &mut [u8], text: &str) {
 }
 
 impl StringArena {
-    /// A text; empty if there is none of that number.
+    /// Returns a text; empty if there is none of that number.
     #[inline]
     pub(crate) fn get(&self, id: StringId) -> &str {
         self.bytes_of(id).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
@@ -72,7 +72,7 @@ impl StringArena {
 }
 
 impl ArenaSpace {
-    /// Put a text; its number.
+    /// Puts a text; its number.
     pub(crate) fn put(&mut self, texts: &mut StringArena, text: &str) -> StringId {
         let needed = units(text);
         if needed > CHUNK_UNITS {
@@ -142,7 +142,7 @@ impl ArenaSpace {
         }
     }
 
-    /// Remove a text.
+    /// Removes a text.
     pub(crate) fn remove(&mut self, texts: &mut StringArena, id: StringId) {
         let size = units(texts.get(id));
         if size > CHUNK_UNITS {

@@ -4,7 +4,8 @@ use twigcast_core::document::{Document, Message};
 use twigcast_core::eval::{Context, Evaluator, NodeRef, Value};
 use twigcast_core::limits::Limits;
 use twigcast_core::query::ast::Expr;
-use twigcast_core::query::normal::{is_positional, normalise, normalise_condition};
+use twigcast_core::query::normal::{normalise, normalise_condition};
+use twigcast_core::query::position::uses_position;
 use twigcast_core::scan::{RecordOptions, Scanner};
 use twigcast_core::vocabulary::Vocabulary;
 
@@ -114,7 +115,7 @@ fn a_position_counts_only_in_its_own_context() {
         ("/a = last()", true),
         ("count(/a) = 1", false),
     ] {
-        assert_eq!(is_positional(&xpath_of(text, &mut vocabulary)), expected, "{text}");
+        assert_eq!(uses_position(&xpath_of(text, &mut vocabulary)), expected, "{text}");
     }
 }
 

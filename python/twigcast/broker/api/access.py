@@ -111,7 +111,7 @@ class Authenticator:
             raise Unauthorized("a token is needed: Authorization: Bearer tc_...")
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer" or not secret:
-            raise Unauthorized("the Authorization header is to be: Bearer tc_...")
+            raise Unauthorized("the Authorization header must be: Bearer tc_...")
         return await self.admit_token(secret.strip())
 
     async def admit_token(self, secret: str) -> Principal:
@@ -133,7 +133,7 @@ class Authenticator:
             return existing[0]
         result = await asyncio.to_thread(self._look_up, mark)
         if result is None:
-            raise Unauthorized("the token is not known")
+            raise Unauthorized("the token is unknown")
         if len(self._remembered) >= _REMEMBERED_MAX:
             self._remembered.clear()
         self._remembered[mark] = (result, time.monotonic() + _REMEMBERED_SECONDS)
@@ -177,7 +177,7 @@ class Authenticator:
         """
         entry = self._tickets.get(ticket)
         if entry is None or entry[2] <= time.monotonic() or entry[1] != subscriber:
-            raise Unauthorized("the ticket is not known, or has ended; ask for a new one")
+            raise Unauthorized("the ticket is unknown or has expired; request a new one")
         return entry[0]
 
 

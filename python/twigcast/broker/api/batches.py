@@ -72,5 +72,5 @@ def _name(result: dict[str, Any], member: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise ValueError(f"{member} is to be a string of 1 to {NAME_LENGTH_MAX} characters")
+        raise ValueError(f"{member} must be a string of 1 to {NAME_LENGTH_MAX} characters")
     return check_name(value)

@@ -135,7 +135,7 @@ def _name(parameter: str, value: str | None) -> str | None:
     if value is None:
         return None
     if not 1 <= len(value) <= NAME_LENGTH_MAX:
-        raise Invalid(f"{parameter}: it is to have between 1 and {NAME_LENGTH_MAX} characters")
+        raise Invalid(f"{parameter}: it must have between 1 and {NAME_LENGTH_MAX} characters")
     try:
         return check_name(value)
     except ValueError as error:

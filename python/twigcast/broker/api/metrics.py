@@ -16,19 +16,19 @@ from twigcast.broker.outbound import OutboundServices
 _COUNTERS: Final = {
     "messages_accepted": ("accepted", "Messages stored."),
     "messages_duplicate": ("duplicates", "Messages that had been stored before."),
-    "messages_rejected": ("rejected", "Messages kept as rejected."),
-    "messages_refused": ("refused", "Messages turned away because too many were waiting."),
+    "messages_rejected": ("rejected", "Messages stored as rejected."),
+    "messages_refused": ("refused", "Messages refused because too many were waiting."),
     "messages_expired": ("expired", "Messages removed by age or size."),
     "deliveries": ("deliveries", "Deliveries stored."),
     "deliveries_replayed": ("replayed", "Deliveries stored by replay."),
     "deliveries_pulled": ("leased", "Deliveries handed out by pull."),
-    "deliveries_streamed": ("streamed", "Deliveries handed to streams."),
-    "deliveries_returned": ("released", "Deliveries given back."),
+    "deliveries_streamed": ("streamed", "Deliveries passed to streams."),
+    "deliveries_returned": ("released", "Deliveries released."),
     "deliveries_acknowledged": ("acknowledged", "Deliveries acknowledged one by one."),
     "acknowledgement_marks": ("marks", "Acknowledgements of all deliveries up to a message."),
-    "evaluations_failed": ("undecided", "Subscriptions that failed on a message."),
+    "evaluations_failed": ("undecided", "Subscriptions undecided on a message."),
     "subscriptions_suspended": ("suspended", "Subscriptions suspended."),
-    "streams_fallen_behind": ("fallen_behind", "How often a stream had to go back to the store."),
+    "streams_fallen_behind": ("fallen_behind", "Times that a stream had to go back to the store."),
     "commits": ("commits", "Commits of the store."),
     "commits_failed": ("commit_failures", "Commits that failed."),
 }
@@ -36,25 +36,23 @@ _GAUGES: Final = {
     "subscriptions": ("subscriptions", "Subscriptions."),
     "messages_queued": ("queued_messages", "Messages that wait to be stored."),
     "messages_queued_bytes": ("queued_bytes", "Bytes of the messages that wait to be stored."),
-    "listeners": ("listeners", "Readers of lanes that are live."),
-    "listeners_behind": ("listeners_behind", "Those that are being fed from the store."),
-    "replays": ("replays", "Replays under way."),
+    "listeners": ("listeners", "Readers of live queues."),
+    "listeners_behind": ("listeners_behind", "Readers that read from the store."),
+    "replays": ("replays", "Running replays."),
 }
 _HISTOGRAMS: Final = {
     "commit_messages": ("group_messages", "Messages in a commit that had any."),
-    "commit_seconds": ("group_seconds", "From taking a group of changes to the end of its commit."),
-    "hand_over_seconds": ("hand_over_seconds", "From the arrival of a message to the hand-over of its deliveries."),
+    "commit_seconds": ("group_seconds", "Time from taking a group of changes to the end of its commit."),
+    "hand_over_seconds": (
+        "hand_over_seconds",
+        "Time from the arrival of a message to the hand-over of its deliveries.",
+    ),
 }
 _PREFIX: Final = "twigcast_"
 
 
 class BrokerCollector:
-    """A collector that reads the counters of the hub.
-
-    Args:
-        metrics: The counters.
-        streams: Returns the number of open streams.
-    """
+    """A collector that reads the counters of the hub."""
 
     def __init__(self, metrics: Metrics, streams: Callable[[], int]) -> None:
         self._metrics = metrics
@@ -66,7 +64,7 @@ class BrokerCollector:
             yield CounterMetricFamily(_PREFIX + name, text, value=getattr(self._metrics, attribute))
         for name, (attribute, text) in _GAUGES.items():
             yield GaugeMetricFamily(_PREFIX + name, text, value=getattr(self._metrics, attribute))
-        yield GaugeMetricFamily(f"{_PREFIX}streams", "Streams that are open.", value=self._streams())
+        yield GaugeMetricFamily(f"{_PREFIX}streams", "Open streams.", value=self._streams())
         for name, (attribute, text) in _HISTOGRAMS.items():
             yield _histogram(_PREFIX + name, text, getattr(self._metrics, attribute))
 
@@ -81,11 +79,7 @@ def _histogram(name: str, text: str, result: Histogram) -> HistogramMetricFamily
 
 
 class OutboundCollector:
-    """A collector that reads the counters of the outbound services.
-
-    Args:
-        outbound: The outbound services.
-    """
+    """A collector that reads the counters of the outbound services."""
 
     def __init__(self, outbound: OutboundServices) -> None:
         self._outbound = outbound
@@ -94,20 +88,22 @@ class OutboundCollector:
         """Yields all metrics as they are now."""
         pushes, polls = self._outbound.pusher.counts, self._outbound.poller.counts
         for name, text, value in (
-            ("push_attempts", "Requests that carried deliveries.", pushes.attempts),
+            ("push_attempts", "Attempts to send deliveries.", pushes.attempts),
             ("push_failures", "Those that failed.", pushes.failed),
-            ("deliveries_pushed", "Deliveries that arrived by webhook or WebSub.", pushes.delivered),
+            ("deliveries_pushed", "Deliveries that channels delivered.", pushes.delivered),
             ("deliveries_buried", "Deliveries given up as dead letters.", pushes.dead_lettered),
-            ("push_suspensions", "Subscriptions suspended because their server did not want them.", pushes.suspended),
+            ("push_suspensions", "Subscriptions suspended because their receiver is gone.", pushes.suspended),
             ("polls", "Polls of sources.", polls.polls),
             ("poll_failures", "Those that failed.", polls.failed),
-            ("messages_polled", "Messages that polls brought.", polls.published),
+            ("messages_polled", "Messages published by polls.", polls.published),
         ):
             yield CounterMetricFamily(f"twigcast_{name}", text, value=value)
         busy = self._outbound.pusher.busy_queues
-        yield GaugeMetricFamily("twigcast_push_lanes_busy", "Pushed subscriptions with something pending.", value=busy)
+        yield GaugeMetricFamily("twigcast_push_lanes_busy", "Pushed subscriptions with pending deliveries.", value=busy)
         away = len(self._outbound.pusher.open_hosts())
-        yield GaugeMetricFamily("twigcast_push_hosts_left_alone", "Hosts left alone since they failed.", value=away)
+        yield GaugeMetricFamily(
+            "twigcast_push_hosts_left_alone", "Hosts to which nothing is sent for now, since they failed.", value=away
+        )
 
 
 def fill(registry: CollectorRegistry, metrics: Metrics, streams: Callable[[], int]) -> None:

@@ -58,7 +58,7 @@ class Streams:
         """
         tenant_id, most = principal.tenant_id, principal.limits.streams_max
         if self._by_tenant.get(tenant_id, 0) >= most:
-            raise TooMany(f"the limit is streams_max = {most:,} streams of this tenant that are open", 10)
+            raise TooMany(f"the limit is streams_max = {most:,} open streams of this tenant", 10)
         self._by_tenant[tenant_id] = self._by_tenant.get(tenant_id, 0) + 1
         opened: list[OpenStream] = []
 

@@ -84,7 +84,9 @@ async def put_subscription(
         stored = await add(shared, principal, key, body)
     else:
         if body.from_ is not None:
-            raise Conflict("from: the subscription is there already; delete it first to have it begin in the past")
+            raise Conflict(
+                "from: the subscription exists already; delete it first to have it begin with a stored message"
+            )
         if body.subscriber not in (None, existing.subscriber):
             raise Conflict(f"subscriber: the subscription belongs to {existing.subscriber!r}; delete it first")
         stored = await replace(shared, existing, body)

@@ -116,7 +116,7 @@ async def add_tenant(request: PageRequest) -> Response:
         return await _tenants_page(request, request.form, invalid(error))
     except TwigcastError as error:
         return await _tenants_page(request, request.form, error)
-    return request.go(pages.link("/tenants"), f"The tenant {body.name} is there. Look at it to make its first token.")
+    return request.go(pages.link("/tenants"), f"The tenant {body.name} is there. View it to make its first token.")
 
 
 async def set_limits(request: PageRequest) -> Response:

@@ -44,7 +44,7 @@ class FormFields:
         if not text:
             return default
         if not re.fullmatch(r"[0-9]{1,19}", text):
-            raise Invalid(f"{name} is to be a whole number, not {text[:40]!r}")
+            raise Invalid(f"{name} must be a whole number, not {text[:40]!r}")
         return min(max(int(text), least), most)
 
     def has(self, name: str) -> bool:
@@ -111,7 +111,7 @@ def namespaces_of(text: str) -> dict[str, str]:
             continue
         declared = _DECLARATION.fullmatch(line)
         if declared is None:
-            raise Invalid(f"line {number} of the namespaces is to be: prefix = namespace")
+            raise Invalid(f"line {number} of the namespaces must be: prefix = namespace")
         prefix = declared["xml_prefix"] or declared["prefix"] or ""
         if prefix in results:
             raise Invalid(f"line {number} of the namespaces declares {prefix or 'the default'!r} again")

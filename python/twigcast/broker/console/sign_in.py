@@ -51,7 +51,7 @@ async def _sign_in(admission: PageAdmission, request: Request) -> Response:
         principal = await context_of(request).authenticator.admit_token(secret)
         principal.require(Scope.SUBSCRIBE)
     except Unauthorized:
-        return _page(request, target, "This token is not known. Is it complete, and was it deleted meanwhile?", 401)
+        return _page(request, target, "This token is unknown: it may be incomplete, or deleted.", 401)
     except Forbidden as error:
         return _page(request, target, f"{error}: the console needs it.", 403)
     except TwigcastError as error:

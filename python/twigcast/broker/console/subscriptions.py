@@ -316,11 +316,11 @@ async def resume(request: PageRequest) -> Response:
     """Resumes a subscription."""
     result = await find(request)
     await request.context.broker.set_state(result, SubscriptionState.ACTIVE)
-    return request.go(pages.link("/subscriptions/one", key=result.key), "It goes on with the next message.")
+    return request.go(pages.link("/subscriptions/one", key=result.key), "Resumed. It counts from the next message on.")
 
 
 async def delete(request: PageRequest) -> Response:
     """Deletes a subscription."""
     result = await find(request)
     await request.context.broker.unsubscribe(result)
-    return request.go(pages.link("/subscriptions"), f"{result.key} is deleted, with what it had pending.")
+    return request.go(pages.link("/subscriptions"), f"{result.key} is deleted, with its pending deliveries.")

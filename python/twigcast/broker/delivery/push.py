@@ -78,14 +78,7 @@ class PushCounts:
 
 
 class Pusher:
-    """A commit listener that pushes the pending deliveries of queues.
-
-    Args:
-        broker: The broker with the deliveries.
-        channels: Channels by kind of delivery.
-        settings: The bounds of attempts.
-        clock: Returns monotonic seconds.
-    """
+    """A commit listener that pushes the pending deliveries of queues."""
 
     def __init__(
         self,
@@ -116,11 +109,7 @@ class Pusher:
         return self._queues.open_hosts()
 
     async def start(self, stored: Iterable[StoredSubscription]) -> None:
-        """Resumes pushing.
-
-        Args:
-            stored: All pushed subscriptions.
-        """
+        """Resumes pushing."""
         self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
         for subscription in stored:
             self._learn(subscription)
@@ -258,7 +247,7 @@ class Pusher:
 def _tell_fault(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        _log.error("lanes that may have something pending could not be found", exc_info=error)
+        _log.error("queues with pending deliveries could not be found", exc_info=error)
 
 
 class _PushQueue:

@@ -54,13 +54,7 @@ _ANSWER_BYTES_MAX: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class LeaseBounds:
-    """The bounds of the lease of a subscription, in seconds.
-
-    Args:
-        shortest: Least lease.
-        longest: Longest lease.
-        default: Lease without a request.
-    """
+    """The bounds of the lease of a subscription, in seconds."""
 
     shortest: float = 60.0
     longest: float = 30 * 86_400.0
@@ -286,7 +280,7 @@ class WebSubHub:
                 "GET", extended(callback, parameters), answer_bytes_max=_ANSWER_BYTES_MAX, cut=True
             )
         except (RequestFailed, UrlRefused) as error:
-            _log.info("a WebSub callback cannot be asked: %s", error)
+            _log.info("a WebSub callback cannot be reached: %s", error)
             return None
 
     async def _subscribe(self, intent: Intent, expires: float) -> None:

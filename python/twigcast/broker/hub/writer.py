@@ -145,7 +145,7 @@ class Writer:
                     self._fail(remaining, error, group)
                     break
                 if not isinstance(error, TwigcastError):
-                    logger.exception("something failed in a group of %d", len(current))
+                    logger.exception("an operation failed in a group of %d", len(current))
                 remaining = _without(remaining, current, error)
             else:
                 return self._committed(operations, group, begun)
@@ -233,7 +233,7 @@ class Writer:
             try:
                 stored = self._store.subscription(member.tenant_id, member.key)
             except StoreUnavailable as error:
-                logger.warning("a changed subscription is told of later: %s", error)
+                logger.warning("a changed subscription is reported later: %s", error)
                 break
             self._untold.pop()
             if stored is not None and stored.id == member.id:

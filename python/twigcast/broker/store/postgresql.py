@@ -327,7 +327,7 @@ class PostgresqlDatabase:
                 self._roll_back()
                 raise
             if outcome != "COMMIT":
-                raise StoreUnavailable("the transaction was not done: one of its statements had failed")
+                raise StoreUnavailable("the transaction was not committed: one of its statements had failed")
 
     def _begin(self) -> None:
         if not self._writer.closed:
@@ -362,7 +362,7 @@ class PostgresqlDatabase:
         except psycopg.DataError as error:
             raise Invalid(f"PostgreSQL cannot keep a value: {_text(error)}") from error
         except UnicodeEncodeError as error:
-            raise Invalid("a text holds half of a surrogate pair, which is no character") from error
+            raise Invalid("a text holds an unpaired surrogate, which is no character") from error
         except (psycopg.OperationalError, psycopg.InterfaceError, errors.InsufficientPrivilege) as error:
             raise self._unavailable(error) from error
         except errors.ReadOnlySqlTransaction as error:

@@ -340,7 +340,7 @@ class SqliteDatabase:
                 raise StoreDamaged(f"{self.path} is damaged ({error}); restore a backup") from error
             raise
         except UnicodeEncodeError as error:
-            raise Invalid("a text holds half of a surrogate pair, which is no character") from error
+            raise Invalid("a text holds an unpaired surrogate, which is no character") from error
 
     def _unavailable(self, error: sqlite3.OperationalError) -> BrokerError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,5 +1,6 @@
 //! The decisions that a DFA state leaves to be made at its elements.
 
+use crate::access::table::AccessTable;
 use crate::automaton::nfa::{AcceptItem, Nfa};
 use crate::ids::StateId;
 use crate::predicate::trigger_table::TriggerTable;
@@ -12,6 +13,9 @@ pub trait TriggerConditions {
 
     /// Returns the rarest branch that a twig needs and its waiter; `None` if the twig is to be decided by itself.
     fn branching(&self, twig: u32) -> Option<IndexedTrigger>;
+
+    /// Adds accesses to the table of a state.
+    fn insert_access(&self, access: u32, table: &mut AccessTable);
 }
 
 /// The decisions to be made at the elements of one DFA state: the items of its NFA states, except acceptances.
@@ -41,6 +45,8 @@ pub struct UnindexedDecisions {
     branching_twigs: Vec<u32>,
     /// Triggers without a value condition.
     pub candidates: Vec<u32>,
+    /// Queries that values lead to.
+    pub accesses: AccessTable,
     /// NFA states that have a trigger table of their own.
     pub attached: Vec<StateId>,
 }
@@ -65,6 +71,7 @@ impl StateDecisions {
                     Some(entry) => keyed.push(entry),
                     None => others.candidates.push(trigger),
                 },
+                AcceptItem::Access(access) => keys.insert_access(access, &mut others.accesses),
             }
         }
         let asks_branches = !branching.is_empty();
@@ -101,7 +108,7 @@ impl StateDecisions {
 
 impl UnindexedDecisions {
     fn has_more(&self) -> bool {
-        !self.candidates.is_empty() || !self.attached.is_empty()
+        !self.candidates.is_empty() || !self.attached.is_empty() || !self.accesses.is_empty()
     }
 
     /// Returns all twigs that wait here.
@@ -112,6 +119,6 @@ impl UnindexedDecisions {
     fn bytes(&self) -> usize {
         let lists = [&self.twigs, &self.branching_twigs, &self.candidates];
         let entries = lists.into_iter().map(|list| list.capacity()).sum::<usize>() + self.attached.capacity();
-        entries * size_of::<u32>() + self.branching.bytes() + size_of::<Self>()
+        entries * size_of::<u32>() + self.branching.bytes() + self.accesses.bytes() + size_of::<Self>()
     }
 }

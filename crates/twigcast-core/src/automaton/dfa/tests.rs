@@ -2,6 +2,7 @@
 
 use super::super::nfa::AcceptItem;
 use super::*;
+use crate::access::table::AccessTable;
 use crate::ids::{LocalId, NamespaceId};
 use crate::plan::LinearStep;
 use crate::predicate::waiters::IndexedTrigger;
@@ -40,6 +41,8 @@ impl TriggerConditions for NoKeys {
     fn keyed(&self, _: u32) -> Option<IndexedTrigger> {
         None
     }
+
+    fn insert_access(&self, _: u32, _: &mut AccessTable) {}
 
     fn branching(&self, _: u32) -> Option<IndexedTrigger> {
         None

@@ -186,7 +186,7 @@ impl Nfa {
         for item in self.items(state) {
             match item {
                 AcceptItem::Accept(query) => accepts.push(query),
-                AcceptItem::Twig(_) | AcceptItem::Trigger(_) => has_more = true,
+                AcceptItem::Twig(_) | AcceptItem::Trigger(_) | AcceptItem::Access(_) => has_more = true,
             }
         }
         has_more

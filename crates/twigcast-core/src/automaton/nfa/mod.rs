@@ -38,6 +38,8 @@ pub enum AcceptItem {
     Twig(u32),
     /// The trigger is to be tested.
     Trigger(u32),
+    /// These accesses lead to a query by its values.
+    Access(u32),
 }
 
 fn edge_hash(parent: StateId, label: EdgeLabelId) -> u64 {

@@ -1,16 +1,19 @@
 //! Accesses: the queries that the values of an element lead to.
 
 use super::{Decisions, MessageRun};
-use crate::access::conditions::NO_CONDITION;
-use crate::access::table::{AccessEntry, AccessTable, RangeIndex, TableOperand, WHOLE};
-use crate::document::NodeId;
+use crate::access::entry::{AccessEntry, NO_CONDITION, WHOLE};
+use crate::access::table::{AccessTable, RangeIndex, TableOperand};
+use crate::document::{NodeId, NodeKind};
 use crate::engine::query_index::PathIndex;
 use crate::eval::EvalError;
 use crate::ids::StateId;
 use crate::plan::NumberRange;
 
+/// So few operands are read one by one, whatever names the element has.
+const OPERANDS_FEW: usize = 4;
+
 impl MessageRun<'_, '_> {
-    /// Decides what waits at an element for one state of the automaton.
+    /// Decides what waits at an element for one state of the automaton that has a table of its own.
     pub(super) fn decide_access_table(
         &mut self,
         decisions: &mut Decisions,
@@ -18,13 +21,66 @@ impl MessageRun<'_, '_> {
         paths: &PathIndex,
         state: StateId,
     ) {
-        let Some(table) = paths.access_tables.get(&state) else { return };
+        if let Some(table) = paths.access_tables.get(&state) {
+            self.decide_accesses(decisions, node, table);
+        }
+    }
+
+    /// Decides what waits in a table at an element.
+    pub(super) fn decide_accesses(&mut self, decisions: &mut Decisions, node: NodeId, table: &AccessTable) {
+        if table.is_empty() {
+            return;
+        }
         self.memo.trim(&mut self.values);
         self.decide_entries(decisions, node, table.unconditional());
-        for operand in &table.operands {
+        let mut positions = std::mem::take(&mut self.memo.positions);
+        positions.clear();
+        self.append_operands(node, table, &mut positions);
+        for &position in &positions {
+            let operand = &table.operands[position as usize];
             if let Err(error) = self.decide_operand(decisions, node, table, operand) {
                 let conditions = &self.population.shared;
                 table.for_each_of(operand, conditions, |entry| decisions.fail_if_open(entry, &error));
+            }
+        }
+        self.memo.positions = positions;
+    }
+
+    /// Appends the positions of a table's operands that may have values at an element. Of attributes and child elements,
+    /// these are found by the names that the element has.
+    fn append_operands(&self, node: NodeId, table: &AccessTable, positions: &mut Vec<u32>) {
+        let document = self.message.document;
+        if table.operands.len() < OPERANDS_FEW {
+            positions.extend(0..table.operands.len() as u32);
+            return;
+        }
+        let names = table.names();
+        positions.extend_from_slice(names.unnamed());
+        if names.has_attributes() {
+            let attributes = document.attributes_of(node).iter();
+            positions.extend(attributes.filter_map(|attribute| names.attribute(attribute.name)));
+        }
+        if names.has_children() {
+            let start = positions.len();
+            let elements = document.children(node).map(|child| &document.nodes[child as usize]);
+            let elements = elements.filter(|child| child.kind == NodeKind::Element);
+            positions.extend(elements.filter_map(|child| names.child(child.name)));
+            positions[start..].sort_unstable();
+            positions.dedup();
+        }
+    }
+
+    /// Decides accesses by themselves, where there is no table.
+    pub(super) fn decide_access(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
+        let population = self.population;
+        for (test, entry) in population.access_entries(number) {
+            if decisions.is_decided(entry.query & !WHOLE) {
+                return;
+            }
+            match self.condition(test, node) {
+                Ok(true) => self.decide_entries(decisions, node, &[entry]),
+                Ok(false) => {}
+                Err(error) => decisions.fail_if_open(entry, &error),
             }
         }
     }
@@ -38,6 +94,9 @@ impl MessageRun<'_, '_> {
         wanted: &TableOperand,
     ) -> Result<(), EvalError> {
         let operand = wanted.operand;
+        if wanted.asks_numbers_only() && !self.may_be_number(operand, node) {
+            return Ok(());
+        }
         let record = self.operand(operand, node)?;
         let shared = &self.population.shared;
         let mut tests = std::mem::take(&mut self.memo.tests);

@@ -21,7 +21,7 @@ impl AncestorStack {
         self.elements.clear();
     }
 
-    /// Let an element be the one in hand.
+    /// Lets an element be the one in hand.
     pub(super) fn move_to(&mut self, nodes: &[Node], node: NodeId) {
         if self.elements.last() == Some(&node) {
             return;
@@ -39,25 +39,25 @@ impl AncestorStack {
         self.ancestor_checks += (before - kept + self.elements.len() - kept) as u64;
     }
 
-    /// The level of the element in hand.
+    /// Returns the level of the element in hand.
     #[inline]
     pub(super) fn level(&self) -> Level {
         self.elements.len() as Level
     }
 
-    /// The element in hand and its ancestors, from the root element down.
+    /// Returns the element in hand and its ancestors, from the root element down.
     #[inline]
     pub(super) fn elements(&self) -> &[NodeId] {
         &self.elements
     }
 
-    /// The element of a level.
+    /// Returns the element of a level.
     #[inline]
     pub(super) fn at(&self, level: Level) -> Option<NodeId> {
         self.elements.get((level as usize).checked_sub(1)?).copied()
     }
 
-    /// The element so many levels above the one in hand.
+    /// Returns the element so many levels above the one in hand.
     #[inline]
     pub(super) fn above(&self, up: usize) -> Option<NodeId> {
         self.elements.get(self.elements.len().checked_sub(1 + up)?).copied()

@@ -1,17 +1,13 @@
 //! Conditions on elements: each is decided once a message for each element, however many queries have it.
 
 use super::MessageRun;
-use super::operand_values::OperandValues;
-use crate::access::conditions::{ConditionId, NO_CONDITION, SharedCondition, TextMatch};
-use crate::access::table::AccessEntry;
+use crate::access::conditions::{SharedCondition, TextMatch};
+use crate::access::entry::{ConditionId, NO_CONDITION};
 use crate::document::{NO_NODE, NodeId, NodeKind};
 use crate::eval::{EvalError, NodeRef};
-use crate::util::stamped_table::StampedTable;
 
 /// Conditions count their visits for themselves, since queries share them: their numbers begin here.
 const CONDITION_PAYERS: u32 = 1 << 30;
-/// After so many decisions those of the message are forgotten, and made again where they are needed again.
-const DECISIONS_MAX: usize = 1 << 22;
 
 /// In the table of decisions: what a condition is at an element.
 const FALSE: u32 = 0;
@@ -19,45 +15,8 @@ const TRUE: u32 = 1;
 const TOO_EXPENSIVE: u32 = 2;
 const NOT_A_NODE_SET: u32 = 3;
 
-/// What has been found of operands and conditions at the elements of one message, and scratch for it.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct ConditionMemo {
-    /// By operand and node, the record of the operand's values.
-    pub(super) operands: StampedTable,
-    /// By operand, what was looked at to read it; those aside that are expressions.
-    pub(super) visits: StampedTable,
-    /// By condition and node, whether it holds.
-    decisions: StampedTable,
-    /// Tests that hold at the element at hand.
-    pub(super) tests: Vec<ConditionId>,
-    /// What waits for ranges that they are in.
-    pub(super) entries: Vec<AccessEntry>,
-}
-
-impl ConditionMemo {
-    /// Begins with a message.
-    pub(in crate::engine) fn clear(&mut self) {
-        self.operands.clear();
-        self.visits.clear();
-        self.decisions.clear();
-    }
-
-    /// Bytes of the tables.
-    pub(in crate::engine) fn bytes(&self) -> usize {
-        self.operands.bytes() + self.visits.bytes() + self.decisions.bytes()
-    }
-
-    /// Forgets what was found, if that is much.
-    pub(super) fn trim(&mut self, values: &mut OperandValues<'_>) {
-        values.trim(&mut self.operands);
-        if self.decisions.len() > DECISIONS_MAX {
-            self.decisions.clear();
-        }
-    }
-}
-
 impl<'a> MessageRun<'a, '_> {
-    /// Does a condition hold at a node?
+    /// Returns whether a condition holds at a node.
     pub(super) fn condition(&mut self, id: ConditionId, node: NodeId) -> Result<bool, EvalError> {
         let Some(condition) = self.population.shared.condition(id) else { return Ok(id == NO_CONDITION) };
         match condition {
@@ -81,7 +40,7 @@ impl<'a> MessageRun<'a, '_> {
     }
 
     fn remembered(&mut self, id: ConditionId, condition: &'a SharedCondition, node: NodeId) -> Result<bool, EvalError> {
-        if !self.population.shared.is_shared(id) && condition.is_made_of_others() {
+        if !self.population.shared.is_shared(id) && condition.is_composite() {
             return self.decide_condition(id, condition, node);
         }
         let key = u64::from(id) << 32 | u64::from(node);
@@ -149,6 +108,7 @@ impl<'a> MessageRun<'a, '_> {
                 self.evaluator.resume(CONDITION_PAYERS + id);
                 self.evaluator.condition(expr, NodeRef::Node(node))
             }
+            SharedCondition::Structure(structure) => self.has_structure(node, *structure),
             SharedCondition::Position(step) => {
                 self.evaluator.resume(CONDITION_PAYERS + id);
                 self.evaluator.predicates_hold(step, node)
@@ -163,7 +123,8 @@ impl<'a> MessageRun<'a, '_> {
         }
     }
 
-    /// Does some ancestor satisfy a condition? Each is asked once: what holds of an element holds of all below it.
+    /// Returns whether some ancestor satisfies a condition. Each is asked once: what holds of an element holds of all below
+    /// it.
     fn ancestor_satisfies(&mut self, id: ConditionId, operand: ConditionId, node: NodeId) -> Result<bool, EvalError> {
         let key = |node: NodeId| u64::from(id) << 32 | u64::from(node);
         let mut asked = Vec::new();

@@ -2,6 +2,7 @@
 
 mod accesses;
 mod ancestors;
+mod condition_memo;
 mod conditions;
 mod lookups;
 mod operand_values;
@@ -14,9 +15,8 @@ mod twigs;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::ancestors::AncestorStack;
-pub(super) use self::conditions::ConditionMemo;
+pub(super) use self::condition_memo::{ConditionMemo, OperandValues};
 pub(super) use self::lookups::{LookupRequest, ValueLookups};
-pub(super) use self::operand_values::OperandValues;
 use self::satisfied_atoms::SatisfiedAtoms;
 use self::trigger_tables::AncestorConditions;
 use super::Engine;
@@ -143,6 +143,7 @@ impl<'a> MessageRun<'a, '_> {
             None => self.decide_alone(decisions, node, &state.keyed),
         }
         let Some(others) = &state.unindexed else { return };
+        self.decide_accesses(decisions, node, &others.accesses);
         for attached in &others.attached {
             self.decide_trigger_table(decisions, node, paths, *attached);
             self.decide_access_table(decisions, node, paths, *attached);

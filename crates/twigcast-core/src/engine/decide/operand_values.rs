@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::MessageRun;
-use crate::access::conditions::{ConditionId, OperandId};
+use super::condition_memo::{OperandRecord, OperandValues, RecordIndex, span};
+use crate::access::entry::{ConditionId, OperandId};
 use crate::document::{Message, NodeId, NodeKind};
 use crate::eval::text::visits_of;
 use crate::eval::{EvalError, NodeRef, Value};
 use crate::plan::{NumberRange, Operand, Relation, number_key, ordered};
+use crate::predicate::atoms::starts_like_a_number;
 use crate::util::number;
-use crate::util::stamped_table::StampedTable;
 
 /// Operands that are expressions count their visits for themselves, since queries share them: their numbers begin here.
 const OPERAND_PAYERS: u32 = 1 << 29;
@@ -18,66 +19,8 @@ const OPERAND_PAYERS: u32 = 1 << 29;
 const FAILED: u32 = u32::MAX;
 /// So few values are compared one by one.
 const COMPARED_MAX: usize = 2;
-/// After so many values what was read is forgotten, and read again where it is needed again.
-const TEXTS_MAX: usize = 1 << 20;
 
-/// The values of one operand at one element, as ranges of what was read.
-#[derive(Clone, Copy, Debug, Default)]
-struct OperandRecord {
-    operand: OperandId,
-    /// Texts.
-    texts: (u32, u32),
-    /// Which of the texts that queries ask for they are, as tests in order; `None`: not asked yet.
-    equalities: Option<(u32, u32)>,
-    /// Those that are numbers, in order; `None`: not asked yet.
-    numbers: Option<(u32, u32)>,
-    /// The tests for texts that they contain, in order; `None`: not asked yet.
-    substrings: Option<(u32, u32)>,
-}
-
-/// Index of a record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RecordIndex(u32);
-
-/// All values read so far.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct OperandValues<'a> {
-    records: Vec<OperandRecord>,
-    texts: Vec<Cow<'a, str>>,
-    numbers: Vec<u64>,
-    tests: Vec<ConditionId>,
-}
-
-fn span(range: (u32, u32)) -> Range<usize> {
-    range.0 as usize..range.1 as usize
-}
-
-impl OperandValues<'_> {
-    /// Forgets what was read, if that is much.
-    pub(super) fn trim(&mut self, known: &mut StampedTable) {
-        if self.texts.len() + self.numbers.len() + self.tests.len() + self.records.len() > TEXTS_MAX {
-            *self = Self::default();
-            known.clear();
-        }
-    }
-
-    /// The texts of a record.
-    pub(super) fn texts(&self, record: RecordIndex) -> &[Cow<'_, str>] {
-        &self.texts[span(self.records[record.0 as usize].texts)]
-    }
-
-    /// The numbers of a range.
-    pub(super) fn numbers(&self, numbers: Range<usize>) -> &[u64] {
-        &self.numbers[numbers]
-    }
-
-    /// The tests of a range.
-    pub(super) fn tests(&self, tests: Range<usize>) -> &[ConditionId] {
-        &self.tests[tests]
-    }
-}
-
-/// The string-value of an element. What is looked at for it is added to `visits`.
+/// Returns the string-value of an element. What is looked at for it is added to `visits`.
 fn string_value<'a>(message: Message<'a>, element: NodeId, visits: &mut u64) -> Cow<'a, str> {
     let value = message.string_value(element);
     *visits += u64::from(message.document.nodes[element as usize].end - element) + visits_of(&value);
@@ -109,6 +52,14 @@ impl<'a> MessageRun<'a, '_> {
         let index = self.values.records.len() as u32 - 1;
         self.memo.operands.insert(key, index);
         Ok(RecordIndex(index))
+    }
+
+    /// Returns whether the string-value of an element may be a number, if that is the operand. Its beginning tells, so that nested
+    /// elements do not cost the text below them over and over.
+    pub(super) fn may_be_number(&self, operand: OperandId, node: NodeId) -> bool {
+        let shared = self.population.shared.operand(operand);
+        let is_own = shared.is_some_and(|shared| shared.operand == Operand::Own);
+        !is_own || starts_like_a_number(self.message, node, &mut 0)
     }
 
     pub(super) fn budget_exceeded(&self) -> EvalError {
@@ -171,7 +122,7 @@ impl<'a> MessageRun<'a, '_> {
         Ok(())
     }
 
-    /// The numbers that the values of a record are, in order.
+    /// Returns the numbers that the values of a record are, in order.
     pub(super) fn numbers_of(&mut self, record: RecordIndex) -> Range<usize> {
         let OperandRecord { texts, numbers, .. } = self.values.records[record.0 as usize];
         if let Some(numbers) = numbers {
@@ -186,7 +137,7 @@ impl<'a> MessageRun<'a, '_> {
         start..end
     }
 
-    /// The tests for texts that the values of a record equal, in order.
+    /// Returns the tests for texts that the values of a record equal, in order.
     pub(super) fn equalities_of(&mut self, record: RecordIndex) -> Range<usize> {
         let OperandRecord { operand, texts, equalities, .. } = self.values.records[record.0 as usize];
         if let Some(equalities) = equalities {
@@ -202,7 +153,7 @@ impl<'a> MessageRun<'a, '_> {
         start..end
     }
 
-    /// The tests for texts that the values of a record contain, in order.
+    /// Returns the tests for texts that the values of a record contain, in order.
     pub(super) fn substrings_of(&mut self, record: RecordIndex) -> Result<Range<usize>, EvalError> {
         let OperandRecord { operand, texts, substrings, .. } = self.values.records[record.0 as usize];
         if let Some(substrings) = substrings {
@@ -221,7 +172,7 @@ impl<'a> MessageRun<'a, '_> {
         Ok(start..end)
     }
 
-    /// Does an operand have a value at a node that compares so with a constant?
+    /// Returns whether an operand has a value at a node that compares so with a constant.
     pub(super) fn test_holds(
         &mut self,
         test: ConditionId,

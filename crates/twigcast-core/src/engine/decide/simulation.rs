@@ -55,6 +55,7 @@ impl<'a> MessageRun<'a, '_> {
         match item {
             AcceptItem::Accept(query) => decisions.matched.insert(query),
             AcceptItem::Twig(twig) => self.test_twig(decisions, node, twig),
+            AcceptItem::Access(number) => self.decide_access(decisions, node, number),
             AcceptItem::Trigger(number) => {
                 let Some(trigger) = self.population.triggers.get(number) else { return };
                 if decisions.is_decided(trigger.query) {

@@ -24,7 +24,7 @@ impl<'a> MessageRun<'a, '_> {
         self.satisfies(decisions, node, trigger.key, trigger.query)
     }
 
-    /// Test a trigger whose path and key hold at the element.
+    /// Tests a trigger whose path and key hold at the element.
     pub(super) fn test(&mut self, decisions: &mut Decisions, node: NodeId, number: u32) {
         let Some(trigger) = self.population.triggers.get(number) else { return };
         if decisions.is_decided(trigger.query) {
@@ -38,7 +38,7 @@ impl<'a> MessageRun<'a, '_> {
         }
     }
 
-    /// Do all tests of a trigger hold, but for its key and the whole expression?
+    /// Returns whether all tests of a trigger hold, but for its key and the whole expression.
     fn holds(
         &mut self,
         decisions: &mut Decisions,
@@ -66,13 +66,13 @@ impl<'a> MessageRun<'a, '_> {
         Ok(true)
     }
 
-    /// Does a structural condition hold at an element?
-    fn has_structure(&mut self, element: NodeId, number: StructuralConditionId) -> Result<bool, EvalError> {
+    /// Returns whether a structural condition holds at an element.
+    pub(super) fn has_structure(&mut self, element: NodeId, number: StructuralConditionId) -> Result<bool, EvalError> {
         let shape = self.shape_of[element as usize];
         if let Some(truth) = self.decided.get(number, shape) {
             return Ok(truth);
         }
-        let Some(condition) = self.population.conditions.get(number) else { return Ok(false) };
+        let Some(condition) = self.population.shared.structures.get(number) else { return Ok(false) };
         if shape != NO_SHAPE {
             let required = &condition.required;
             if !required.children.within(self.shapes.children_mask(shape))

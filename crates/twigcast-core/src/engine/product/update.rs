@@ -121,7 +121,7 @@ impl ProductDfa {
         let has_collected = scratch.each(&paths.tree, (nfa, added), nodes_max, |item, nodes| {
             match item {
                 AcceptItem::Accept(query) => nodes.iter().for_each(|&node| new_acceptances.add(node, query)),
-                AcceptItem::Twig(_) | AcceptItem::Trigger(_) => {
+                AcceptItem::Twig(_) | AcceptItem::Trigger(_) | AcceptItem::Access(_) => {
                     // It would have to be merged with what else is to be decided there.
                     is_complete = false;
                     for &node in nodes.iter().filter(|&&node| node != ROOT) {

@@ -1,11 +1,17 @@
 //! Accesses: registering queries at the values that lead to them.
 
 use super::QueryIndex;
-use super::registrations::{RegisteredAccess, Segment};
-use crate::access::conditions::NO_CONDITION;
-use crate::access::table::WHOLE;
-use crate::plan::{Access, LinearStep};
+use super::registrations::{AccessHome, RegisteredAccess, Segment};
+use crate::access::entry::{AccessEntry, ConditionId, NO_CONDITION, WHOLE};
+use crate::automaton::nfa::AcceptItem;
+use crate::ids::StateId;
+use crate::plan::Access;
 use crate::predicate::packed::QUERIES_MAX;
+use crate::query::ast::LinearStep;
+
+/// Entries at one state of the automaton from which on they get a table of their own. Below it, one look-up serves all
+/// states that an element is in.
+const TABLE_ENTRIES_MIN: usize = 1024;
 
 impl QueryIndex {
     /// Registers accesses of a query on a path. Returns their id.
@@ -36,7 +42,8 @@ impl QueryIndex {
             acquired.push((test, residual));
         }
         let query = query | if whole { WHOLE } else { 0 };
-        let number = self.accesses.insert(RegisteredAccess { query, home: None, entries: acquired.into() });
+        let number =
+            self.accesses.insert(RegisteredAccess { query, home: AccessHome::Unregistered, entries: acquired.into() });
         self.settle_access(number, path, segment);
         number
     }
@@ -45,40 +52,105 @@ impl QueryIndex {
         // Access tables are looked up at each element, so an addition to one invalidates no cache.
         let main = self.main.nfa.find(path).filter(|state| self.main.access_tables.contains_key(state));
         let segment = if main.is_some() { Segment::Main } else { segment };
+        let count = self.access_entries(number).count();
+        let paths = self.paths_mut(segment);
+        let state = paths.nfa.state_of(path);
+        let waiting = paths.access_counts.get(&state).copied().unwrap_or(0);
+        if paths.access_tables.contains_key(&state) || waiting + count >= TABLE_ENTRIES_MIN {
+            self.join_access_table(number, segment, state);
+            return;
+        }
+        let item = paths.nfa.insert_item(state, AcceptItem::Access(number));
+        paths.access_counts.insert(state, waiting + count);
+        self.set_access_home(number, AccessHome::Item(segment, item));
+    }
+
+    fn set_access_home(&mut self, number: u32, home: AccessHome) {
+        if let Some(access) = self.accesses.get_mut(number) {
+            access.home = home;
+        }
+    }
+
+    fn join_access_table(&mut self, number: u32, segment: Segment, state: StateId) {
         let paths = match segment {
             Segment::Main => &mut self.main,
             Segment::Recent => &mut self.recent,
         };
-        let state = paths.nfa.state_of(path);
         paths.nfa.attach(state);
+        let is_new = !paths.access_tables.contains_key(&state);
         let table = paths.access_tables.entry(state).or_default();
-        let Some(access) = self.accesses.get_mut(number) else { return };
-        access.home = Some((segment, state));
-        access.entries().for_each(|(test, entry)| table.insert(test, entry, &self.shared));
+        if let Some(access) = self.accesses.get_mut(number) {
+            access.home = AccessHome::Table(segment, state);
+            access.entries().for_each(|(test, entry)| table.insert(test, entry, &self.shared));
+        }
+        if is_new {
+            self.move_into_access_table(segment, state);
+        }
+    }
+
+    /// Moves the accesses that wait at a state as items into its table.
+    fn move_into_access_table(&mut self, segment: Segment, state: StateId) {
+        let paths = self.paths_mut(segment);
+        paths.access_counts.remove(&state);
+        let items = paths.nfa.items(state);
+        let waiting: Vec<u32> =
+            items.filter_map(|item| if let AcceptItem::Access(number) = item { Some(number) } else { None }).collect();
+        for number in waiting {
+            let Some(AccessHome::Item(_, item)) = self.accesses.get(number).map(|access| access.home) else { continue };
+            // The new home first: a state without any use would be taken out.
+            self.join_access_table(number, segment, state);
+            self.paths_mut(segment).nfa.remove(item);
+        }
     }
 
     /// Removes accesses from where they wait. Returns the path that they waited on.
     fn unsettle_access(&mut self, number: u32) -> Option<Vec<LinearStep>> {
+        let count = self.access_entries(number).count();
         let access = self.accesses.get_mut(number)?;
-        let (segment, state) = access.home.take()?;
-        let paths = match segment {
-            Segment::Main => &mut self.main,
-            Segment::Recent => &mut self.recent,
-        };
-        let path = paths.nfa.path_of(state);
-        if let Some(table) = paths.access_tables.get_mut(&state) {
-            access.entries().for_each(|(test, entry)| table.remove(test, entry, &self.shared));
-            if table.is_empty() {
-                paths.access_tables.remove(&state);
+        match std::mem::replace(&mut access.home, AccessHome::Unregistered) {
+            AccessHome::Unregistered => None,
+            AccessHome::Item(segment, item) => {
+                let paths = self.paths_mut(segment);
+                let state = paths.nfa.state_of_item(item);
+                let path = paths.nfa.path_of(state);
+                if let Some(waiting) = paths.access_counts.get_mut(&state) {
+                    *waiting -= count;
+                    if *waiting == 0 {
+                        paths.access_counts.remove(&state);
+                    }
+                }
+                paths.nfa.remove(item);
+                Some(path)
+            }
+            AccessHome::Table(segment, state) => {
+                let paths = match segment {
+                    Segment::Main => &mut self.main,
+                    Segment::Recent => &mut self.recent,
+                };
+                let path = paths.nfa.path_of(state);
+                if let Some(table) = paths.access_tables.get_mut(&state) {
+                    access.entries().for_each(|(test, entry)| table.remove(test, entry, &self.shared));
+                    if table.is_empty() {
+                        paths.access_tables.remove(&state);
+                    }
+                }
+                paths.nfa.detach(state);
+                Some(path)
             }
         }
-        paths.nfa.detach(state);
-        Some(path)
+    }
+
+    /// Returns the tests and entries of accesses.
+    pub fn access_entries(&self, number: u32) -> impl Iterator<Item = (ConditionId, AccessEntry)> + '_ {
+        self.accesses.get(number).into_iter().flat_map(RegisteredAccess::entries)
     }
 
     /// Returns the segment in which accesses wait.
     pub(super) fn segment_of_access(&self, number: u32) -> Option<Segment> {
-        Some(self.accesses.get(number)?.home?.0)
+        match self.accesses.get(number)?.home {
+            AccessHome::Item(segment, _) | AccessHome::Table(segment, _) => Some(segment),
+            AccessHome::Unregistered => None,
+        }
     }
 
     /// Moves accesses of the recent segment into the main one.

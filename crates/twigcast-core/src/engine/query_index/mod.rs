@@ -10,7 +10,8 @@ mod triggers;
 
 use std::num::NonZeroU32;
 
-use crate::access::conditions::ConditionTable;
+use crate::access::conditions::SharedConditions;
+use crate::access::table::AccessTable;
 use crate::automaton::dfa::TriggerConditions;
 use crate::automaton::nfa::{AcceptItem, Nfa};
 use crate::ids::{ItemId, StateId};
@@ -21,7 +22,6 @@ use crate::predicate::trigger_table::TriggerTable;
 use crate::predicate::waiters::{IndexedTrigger, Waiter};
 use crate::query::ast::Expr;
 use crate::twig::branches::Branches;
-use crate::twig::conditions::StructuralConditions;
 use crate::twig::{RequiredNames, Twig, TwigCondition};
 
 pub use registrations::{CompiledTrigger, PathIndex, Registration, Segment};
@@ -49,10 +49,8 @@ pub struct QueryIndex {
     pub atoms: Atoms,
     /// The branches of conditions in the main segment.
     pub branches: Branches,
-    /// The distinct structural conditions of triggers.
-    pub conditions: StructuralConditions,
     /// The operands and conditions that accesses test and verify.
-    pub shared: ConditionTable,
+    pub shared: SharedConditions,
     accesses: Slab<RegisteredAccess>,
     /// Queries that are evaluated on each message.
     pub always: Vec<u32>,
@@ -61,6 +59,10 @@ pub struct QueryIndex {
 impl TriggerConditions for QueryIndex {
     fn keyed(&self, trigger: u32) -> Option<IndexedTrigger> {
         self.keyed_trigger(trigger, self.triggers.get(trigger)?)
+    }
+
+    fn insert_access(&self, access: u32, table: &mut AccessTable) {
+        self.access_entries(access).for_each(|(test, entry)| table.insert(test, entry, &self.shared));
     }
 
     fn branching(&self, twig: u32) -> Option<IndexedTrigger> {

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::access::conditions::ConditionId;
-use crate::access::table::{AccessEntry, AccessTable};
+use crate::access::entry::{AccessEntry, ConditionId};
+use crate::access::table::AccessTable;
 use crate::automaton::nfa::{AcceptItem, Nfa};
 use crate::ids::{ItemId, StateId, StructuralConditionId};
 use crate::plan::Distance;
@@ -52,6 +52,8 @@ pub struct PathIndex {
     pub trigger_tables: FxHashMap<StateId, TriggerTable>,
     /// The accesses that wait at states, by the tests that lead to them.
     pub access_tables: FxHashMap<StateId, AccessTable>,
+    /// The number of entries of accesses that wait as items at each state.
+    pub(super) access_counts: FxHashMap<StateId, usize>,
     /// The number of keyed triggers that wait as items at each state.
     pub(super) keyed_counts: FxHashMap<StateId, u32>,
 }
@@ -135,13 +137,23 @@ impl RemainingTests {
     }
 }
 
+/// The position where accesses wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AccessHome {
+    /// An item of an NFA. The DFA states that have its NFA state merge it.
+    Item(Segment, ItemId),
+    /// The table of a state where many wait (see [`PathIndex::access_tables`]).
+    Table(Segment, StateId),
+    /// Nowhere: not registered yet, or removed.
+    Unregistered,
+}
+
 /// The accesses of a query that wait on one path.
 #[derive(Clone, Debug)]
 pub struct RegisteredAccess {
-    /// The query, possibly marked with [`WHOLE`](crate::access::table::WHOLE).
+    /// The query, possibly marked with [`WHOLE`](crate::access::entry::WHOLE).
     pub(super) query: u32,
-    /// The state where they wait; `None`: nowhere yet.
-    pub(super) home: Option<(Segment, StateId)>,
+    pub(super) home: AccessHome,
     /// The ids of their tests and residuals.
     pub(super) entries: Box<[(ConditionId, ConditionId)]>,
 }

@@ -39,7 +39,8 @@ impl QueryIndex {
         let mut also = also.into_iter();
         let first = also.next();
         let also = also.collect();
-        let shapes = verify.shapes.iter().map(|(distance, expr)| (*distance, self.conditions.acquire(expr))).collect();
+        let shapes =
+            verify.shapes.iter().map(|(distance, expr)| (*distance, self.shared.structures.acquire(expr))).collect();
         let rest = RemainingTests { also, below: Box::default(), shapes, whole: verify.whole };
         let rest = (!rest.is_empty()).then(|| Box::new(rest));
         CompiledTrigger { query, key, also: first, below: 0, rest, home: TriggerHome::Unregistered }
@@ -62,7 +63,8 @@ impl QueryIndex {
     /// Splits the structural conditions of a trigger's element into branches, if possible. Only for the main segment; see
     /// [`Self::split_twig`].
     pub(super) fn split_trigger(&mut self, number: u32) {
-        let Self { triggers, conditions, branches, .. } = self;
+        let Self { triggers, shared, branches, .. } = self;
+        let conditions = &mut shared.structures;
         let Some(trigger) = triggers.get_mut(number) else { return };
         let Some(rest) = trigger.rest.as_deref_mut() else { return };
         let (mut kept, mut below) = (Vec::new(), rest.below.to_vec());
@@ -102,7 +104,7 @@ impl QueryIndex {
         if let Some(rest) = trigger.rest {
             rest.also.iter().for_each(|&(_, atom)| self.atoms.release(atom));
             rest.below.iter().for_each(|&branch| self.branches.release_one(branch));
-            rest.shapes.iter().for_each(|&(_, condition)| self.conditions.release(condition));
+            rest.shapes.iter().for_each(|&(_, condition)| self.shared.structures.release(condition));
         }
     }
 }

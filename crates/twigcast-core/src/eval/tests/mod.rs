@@ -2,6 +2,7 @@
 
 mod axes;
 mod bounds;
+mod function_rows;
 mod numbers;
 mod repeated;
 

@@ -1,9 +1,9 @@
 //! The interpreter: runs programs on one message.
 //!
 //! [`Interpreter::op`] writes the items of an instruction, [`Interpreter::values`] writes them as the value of an
-//! attribute, and [`Interpreter::any_passes_in`] only decides whether a binding passes; all three loop over bindings with
-//! [`Interpreter::bindings`]. The markup under construction is in [`node_copy`], the order of bindings in [`order`]. What
-//! several programs share is in [`super::sharing`].
+//! attribute, and [`Interpreter::any_passes_in`] only decides whether a binding passes; all three loop over bindings
+//! with [`Interpreter::bindings`]. The markup under construction is in [`node_copy`], the order of bindings in
+//! [`order`]. What several programs share is in [`super::sharing`].
 
 mod node_copy;
 mod order;
@@ -42,7 +42,7 @@ pub struct Interpreter<'a> {
     pub(super) evaluator: Evaluator<'a>,
     vocabulary: &'a Vocabulary,
     pub(super) interner: &'a Interner,
-    /// If `false`, nothing is computed for several programs at once.
+    /// The common parts of programs are evaluated once.
     pub(super) is_sharing: bool,
     pub(super) shared: SharedState,
     /// The bindings that [`Instruction::Bindings`] writes results for.

@@ -48,8 +48,8 @@ macro_rules! or_full {
 }
 
 impl<'a> Interpreter<'a> {
-    /// Returns the number of a query's payload, or `None` if no binding passes or the query rewrites nothing. `program` is
-    /// called only if the payload cannot be made without it.
+    /// Returns the number of a query's payload, or `None` if no binding passes or the query rewrites nothing. `program`
+    /// is called only if the payload cannot be made without it.
     ///
     /// # Errors
     /// Bindings pass, but the payload cannot be made.
@@ -240,8 +240,8 @@ impl<'a> Interpreter<'a> {
         Ok(Some(GroupState::Ready(ReadyGroup { list, other_conditions, payloads, columns })))
     }
 
-    /// Fills the columns of a group. Returns the position of the first in those of all groups, or `None` if the group is
-    /// better delivered without.
+    /// Fills the columns of a group. Returns the position of the first in those of all groups, or `None` if the group
+    /// is better delivered without.
     fn columns_of(&mut self, list: NodeListId, family: &'a Family) -> Option<usize> {
         let template = family.group.template.as_ref().filter(|template| family.shares_columns(template))?;
         let start = self.shared.group_columns.len();
@@ -341,7 +341,10 @@ impl<'a> Interpreter<'a> {
         };
         self.markup.output.push(&skeleton.prefix)?;
         for &index in chosen.iter() {
-            let filled = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Column(column) if !entry(*column, index).is_empty());
+            let filled = |piece: &TemplatePiece| match piece {
+                TemplatePiece::Constant(_) => false,
+                TemplatePiece::Column(column) => !entry(*column, index).is_empty(),
+            };
             if !has_content && !skeleton.pieces.iter().any(filled) {
                 self.markup.output.push(&skeleton.empty)?;
                 continue;

@@ -4,8 +4,8 @@
 //! an object is kept here by its address or id:
 //!
 //! - the *list* of nodes that a binding path selects; paths that select the same nodes share it;
-//! - by compared path and list, the *set* of bindings from which the path selects each constant of some query (the shared
-//!   selection of Diao 2005), and the set of bindings that satisfy any other condition;
+//! - by compared path and list, the *set* of bindings from which the path selects each constant of some query (the
+//!   shared selection of Diao 2005), and the set of bindings that satisfy any other condition;
 //! - the *column* of a returned path and a list: the bytes of the nodes that the path selects from each binding (the
 //!   shared GroupBy); paths that select the same nodes share it;
 //! - the payload that a skeleton and columns make of a set (the shared outer join), once for all queries that get it;

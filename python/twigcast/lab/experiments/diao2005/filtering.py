@@ -52,7 +52,7 @@ class WrongResultError(AssertionError):
 
 
 def measuring(*contenders: Contender, memory: bool = False) -> Callable[[Point], list[Measured]]:
-    """The measurement of most figures: these contenders, the first of them exact, on the workload of the point."""
+    """Returns the measurement of most figures: these contenders, the first one exact, on the workload of the point."""
 
     def measure(point: Point) -> list[Measured]:
         queries, documents = build(point.parameters)
@@ -64,7 +64,7 @@ def measuring(*contenders: Contender, memory: bool = False) -> Callable[[Point],
 
 
 def measure_memory(x: X, contenders: Sequence[Contender], queries: Sequence[str], document: bytes) -> list[Measured]:
-    """The memory that each contender needs for the queries and while it matches one message."""
+    """Measures the memory that each contender needs for the queries, and while it matches one message."""
     named = {f"q{number}": query for number, query in enumerate(queries)}
     rows = []
     for contender in contenders:
@@ -89,7 +89,7 @@ def measure_filters(
     repetitions: int = REPETITIONS,
     engine: bool = True,
 ) -> list[Measured]:
-    """Measure every contender, and our engine, on the same queries and messages.
+    """Measures every contender, and our engine, on the same queries and messages.
 
     Times are per message. For the published algorithms MQPT is the time on events that have been read, and the total
     adds the time of reading them with expat; for the engine the total is the time from bytes to results, and MQPT
@@ -195,7 +195,7 @@ def _errors(series: str, x: X, results: Sequence[set[str]], expected: Sequence[s
 
 
 def check_with_lxml(queries: Mapping[str, str], documents: Sequence[bytes], result: Sequence[set[str]]) -> None:
-    """Evaluate a sample of the queries one by one with libxml2.
+    """Evaluates a sample of the queries one by one with libxml2.
 
     Raises:
         WrongResultError: it finds otherwise.

@@ -1,7 +1,7 @@
 """Content of ONYX: routing queries, implication and projection. Pure computation, without time or network.
 
-- ``routing_query``: Map, Collect and Aggregate. ``linear``: linear paths and their canonical text; ``decompose``,
-  ``absence``: from any condition to a disjunction of conjunctions of linear paths
+- ``routing_query``: Map, Collect and Aggregate. ``linear``: linear paths and their canonical text; ``decompose``:
+  from any condition to a disjunction of conjunctions of linear paths
 - ``implication``: implication between disjuncts; ``implication_index``: the same among many; ``widening``,
   ``generalise``: making a routing query smaller without losing messages
 - ``routing_table``: the routing table of one broker, updated by deltas; ``routing_index``: its conjunctions in the

@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from twigcast.overlay.onyx.content.absence import is_boolean, is_nodes, truth_without_nodes
+from twigcast._core import truth_without_nodes
 from twigcast.overlay.onyx.content.linear import Steps, is_local, is_numeric, own_paths, step_of
+from twigcast.overlay.onyx.content.substitution import WithPrefixes
 from twigcast.overlay.paths import FLIPPED
 from twigcast.query import (
     ANY,
@@ -43,6 +44,8 @@ from twigcast.query import (
     Union,
     Variable,
 )
+from twigcast.query.functions import FUNCTIONS, result_type
+from twigcast.query.reading import XML_NAMESPACE
 
 
 class Budget(NamedTuple):
@@ -85,25 +88,6 @@ FALSE: Alternatives = ()
 
 _ITSELF = Step(Axis.SELF, NODE)
 _FORWARD = (Axis.CHILD, Axis.DESCENDANT, Axis.DESCENDANT_CHILD)
-#: Functions that use only the first node of their single path.
-_OF_FIRST_NODE = frozenset(
-    {
-        "string",
-        "concat",
-        "starts-with",
-        "contains",
-        "substring-before",
-        "substring-after",
-        "substring",
-        "string-length",
-        "normalize-space",
-        "translate",
-        "number",
-        "floor",
-        "ceiling",
-        "round",
-    }
-)
 
 
 class Decomposed(NamedTuple):
@@ -221,11 +205,11 @@ class _Decomposer:
 
     def _comparison(self, comparison: Compare, *, at_root: bool) -> Alternatives:
         left, operator, right = comparison.left, comparison.operator, comparison.right
-        if not is_nodes(left):
+        if result_type(left) != "node-set":
             left, operator, right = right, FLIPPED[operator], left
-        if not is_nodes(left) or is_boolean(right):
+        if result_type(left) != "node-set" or result_type(right) == "boolean":
             return self._needed(comparison, at_root=at_root)
-        if is_nodes(right):
+        if result_type(right) == "node-set":
             # Each side selects a node.
             return self._both(self.condition(left, at_root=at_root), self.condition(right, at_root=at_root))
         if any(True for _ in own_paths(right)) or not is_local(right):
@@ -244,7 +228,7 @@ class _Decomposer:
 
     def _needed(self, expression: Expr, *, at_root: bool) -> Alternatives:
         """Returns what follows if an expression is true: where it is false without nodes, a path selects a node."""
-        if truth_without_nodes(expression) is not False:
+        if not _needs_nodes(expression):
             return TRUE
         paths = list(own_paths(expression))
         if len(paths) == 1 and paths[0].steps and _of_first_node(expression):
@@ -399,6 +383,14 @@ def _in_common(alternatives: Alternatives) -> Alternatives:
     return (first,)
 
 
+def _needs_nodes(expression: Expr) -> bool:
+    """Whether an expression is certainly false where none of its paths leads anywhere."""
+    prefixes: dict[str, str] = {XML_NAMESPACE: "xml"}
+    renamed = WithPrefixes(lambda uri: prefixes.setdefault(uri, f"n{len(prefixes)}")).expression(expression)
+    text = str(renamed)
+    return truth_without_nodes(text, {prefix: uri for uri, prefix in prefixes.items()}) is False
+
+
 # One path inside functions.
 
 
@@ -408,13 +400,14 @@ def _of_first_node(expression: Expr) -> bool:
         case Path() | Literal() | Number():
             return True
         case Compare(_, left, right):
-            return not is_boolean(left) and not is_boolean(right) and _of_first_node(left) and _of_first_node(right)
+            are_boolean = "boolean" in (result_type(left), result_type(right))
+            return not are_boolean and _of_first_node(left) and _of_first_node(right)
         case Arithmetic(_, left, right):
             return _of_first_node(left) and _of_first_node(right)
         case Negate(operand):
             return _of_first_node(operand)
         case FunctionCall(function, arguments):
-            return function in _OF_FIRST_NODE and bool(arguments) and all(map(_of_first_node, arguments))
+            return FUNCTIONS[function].uses_first_node and bool(arguments) and all(map(_of_first_node, arguments))
     return False
 
 

@@ -23,7 +23,6 @@ from twigcast.query import (
     Compare,
     ContextNode,
     Expr,
-    Filtered,
     FunctionCall,
     Literal,
     NameTest,
@@ -36,8 +35,8 @@ from twigcast.query import (
     Union,
     parse,
 )
-
-XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+from twigcast.query.functions import FUNCTIONS, result_type
+from twigcast.query.reading import XML_NAMESPACE
 
 
 class LinearStep(NamedTuple):
@@ -56,9 +55,6 @@ class LinearStep(NamedTuple):
 
 Steps: TypeAlias = tuple[LinearStep, ...]
 
-#: Functions whose value depends on more than the element.
-_NOT_LOCAL = frozenset({"position", "last", "id"})
-
 
 # Conditions.
 
@@ -75,7 +71,9 @@ def is_local(expression: Expr) -> bool:
         case Negate(operand):
             return is_local(operand)
         case FunctionCall(function, arguments):
-            return function not in _NOT_LOCAL and all(map(is_local, arguments))
+            facts = FUNCTIONS[function]
+            is_own = not facts.is_positional and facts.result_type != "node-set"
+            return is_own and all(map(is_local, arguments))
         case Path(ContextNode(), steps):
             return _is_local_path([step for step in steps if step != Step(Axis.SELF, NODE)])
     return False
@@ -117,23 +115,9 @@ def own_paths(expression: Expr) -> Iterable[Path]:
                 yield from own_paths(argument)
 
 
-_NUMERIC_FUNCTIONS = frozenset(
-    {"last", "position", "count", "string-length", "number", "sum", "floor", "ceiling", "round"}
-)
-
-
 def is_numeric(expression: Expr) -> bool:
     """Returns whether the value of an expression may be a number, which as a predicate is a position."""
-    match expression:
-        case Number() | Arithmetic() | Negate():
-            return True
-        case FunctionCall(function):
-            return function in _NUMERIC_FUNCTIONS
-        case Path(Filtered(primary), ()):
-            return is_numeric(primary)
-        case Path(start):
-            return not isinstance(start, Root | ContextNode | Filtered)
-    return False
+    return result_type(expression) in ("number", None)
 
 
 def canonical(condition: Expr) -> Expr:

@@ -42,6 +42,7 @@ from twigcast.query import (
     expressions,
     parse,
 )
+from twigcast.query.functions import FUNCTIONS
 
 #: Alternatives of a condition; more are replaced by what they have in common.
 _ALTERNATIVES_MAX = 16
@@ -52,10 +53,6 @@ _BOUND = "n"
 _FORWARD = frozenset(
     {Axis.CHILD, Axis.DESCENDANT, Axis.DESCENDANT_CHILD, Axis.DESCENDANT_OR_SELF, Axis.SELF, Axis.ATTRIBUTE}
 )
-#: Functions that depend on more than their arguments.
-_NON_LOCAL = frozenset({"lang", "id"})
-#: Functions that use the context node if they have no argument.
-_IMPLICIT = frozenset({"string", "name", "local-name", "namespace-uri", "normalize-space", "number", "string-length"})
 
 #: A condition: the `or` of conjunctions of conditions on `$n`.
 Where: TypeAlias = frozenset[frozenset[Expr]]
@@ -145,7 +142,7 @@ def _base(source: Expr) -> tuple[NameTest, ...] | None:
 
 
 def _counts(predicate: Expr) -> bool:
-    return is_numeric(predicate) or any(call.function in ("position", "last") for call in _own_calls(predicate))
+    return is_numeric(predicate) or any(FUNCTIONS[call.function].is_positional for call in _own_calls(predicate))
 
 
 def _own_calls(expression: Expr) -> Iterator[FunctionCall]:
@@ -171,7 +168,7 @@ def _is_contained(body: ForWhereReturn) -> bool:
 
 def _is_downward(expression: Expr) -> bool:
     if isinstance(expression, FunctionCall):
-        return expression.function not in _NON_LOCAL
+        return not FUNCTIONS[expression.function].looks_elsewhere
     if not isinstance(expression, Path):
         return True
     return not isinstance(expression.start, Root) and all(step.axis in _FORWARD for step in expression.steps)
@@ -224,7 +221,7 @@ def _from_predicates(predicates: Iterable[Expr]) -> list[Expr]:
 
 
 def _is_implicit(call: FunctionCall) -> bool:
-    return call.function in _IMPLICIT and not call.arguments
+    return FUNCTIONS[call.function].has_implicit_context and not call.arguments
 
 
 #: Names of children that are used (`None`: all), and names that are not used of all.

@@ -1,0 +1,60 @@
+//! The settings that the meaning of a query's text depends on: its dialect, its namespaces, the limits.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+
+use crate::limits::Limits;
+
+/// Which spellings a query may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Dialect {
+    /// XPath 1.0 as recommended.
+    #[default]
+    XPath,
+    /// The spellings of the publish/subscribe papers as well: `<>` for `!=`, `/a/[b=1]` for `/a[b=1]`, and inside a
+    /// predicate `[/c/d]` for `[c/d]`, `[//p]` for `[.//p]`.
+    Legacy,
+    /// XQuery that another processor evaluates. Reading it gives a condition that holds wherever it has a result.
+    XQuery,
+}
+
+/// The namespaces of prefixes. The empty prefix is the default namespace of unprefixed element names.
+pub trait NamespaceLookup {
+    /// Returns the URI that a prefix is bound to. The prefix `xml` is never asked for.
+    fn uri(&self, prefix: &str) -> Option<&str>;
+}
+
+impl NamespaceLookup for BTreeMap<String, String> {
+    fn uri(&self, prefix: &str) -> Option<&str> {
+        self.get(prefix).map(String::as_str)
+    }
+}
+
+impl<S: BuildHasher> NamespaceLookup for HashMap<String, String, S> {
+    fn uri(&self, prefix: &str) -> Option<&str> {
+        self.get(prefix).map(String::as_str)
+    }
+}
+
+impl NamespaceLookup for [(&str, &str)] {
+    fn uri(&self, prefix: &str) -> Option<&str> {
+        self.iter().find(|(existing, _)| *existing == prefix).map(|&(_, uri)| uri)
+    }
+}
+
+impl<const N: usize> NamespaceLookup for [(&str, &str); N] {
+    fn uri(&self, prefix: &str) -> Option<&str> {
+        self.as_slice().uri(prefix)
+    }
+}
+
+/// The settings that the meaning of a query's text depends on.
+#[derive(Clone, Copy)]
+pub struct ParseOptions<'a> {
+    /// Prefixes and their namespaces.
+    pub namespaces: &'a dyn NamespaceLookup,
+    /// Which spellings are accepted.
+    pub dialect: Dialect,
+    /// `query_bytes_max`, `query_steps_max` and `query_nesting_max` are kept.
+    pub limits: &'a Limits,
+}

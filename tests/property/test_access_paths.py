@@ -1,0 +1,161 @@
+"""Queries of every kind, found by the values of messages, match where libxml2 says so: alone, among many, under changes.
+
+``TWIGCAST_SEED`` and ``TWIGCAST_ROUNDS`` choose a longer or another run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import warnings
+
+import pytest
+from lxml import etree
+
+from twigcast.subscriptions import SubscriptionSet
+
+ROUNDS = int(os.environ.get("TWIGCAST_ROUNDS", "6"))
+SEED = int(os.environ.get("TWIGCAST_SEED", "20261129"))
+
+CODES = [f"{number:03d}" for number in range(40)]
+WORDS = ("flood", "fl", "storm", "stormy", "Storm", "wind", "in", "a")
+LOWER = "'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz'"
+OPERATORS = ("=", "=", "!=", "<", "<=", ">", ">=")
+
+
+class Feed:
+    """Alerts and queries about them, from one source of randomness."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def message(self) -> str:
+        """Returns an alert."""
+        r = self.random
+        values = "".join(
+            f"<p><n>n{r.randrange(4)}</n>"
+            + "".join(f"<v>{r.randrange(20)}</v>" for _ in range(r.choice((0, 1, 1, 1, 2))))
+            + "</p>"
+            for _ in range(r.randrange(4))
+        )
+        areas = "".join(
+            f"<area k='{r.choice(CODES)}'>"
+            + "".join(
+                f"<g t='{r.choice('ab')}'><t>{r.choice('AB')}</t><c>{r.choice(CODES)}</c></g>"
+                for _ in range(r.randrange(4))
+            )
+            + "</area>"
+            for _ in range(r.randrange(3))
+        )
+        words = " ".join(r.choice(WORDS) for _ in range(r.randrange(6)))
+        return f"<alert><sent>{r.randrange(9)}</sent><info><event>{r.choice(WORDS)}</event>{values}<text>{words}</text>{areas}</info></alert>"
+
+    def operand(self) -> str:
+        """Returns what a condition on any element may compare."""
+        r = self.random
+        return r.choice(
+            (
+                ".",
+                "@k",
+                "@t",
+                "v",
+                "n",
+                "c",
+                "t",
+                "event",
+                "text",
+                "g/c",
+                "p/v",
+                "g[t = 'A']/c",
+                ".//c",
+                "*",
+                "text()",
+                "../@k",
+                "area/@k",
+            )
+        )
+
+    def condition(self, depth: int = 0) -> str:
+        """Returns a condition on any element."""
+        r = self.random
+        operand = self.operand()
+        constant = r.choice(
+            (f"'{r.choice(CODES)}'", f"'{r.choice(WORDS)}'", f"{r.randrange(20)}", f"'{r.choice('AB')}'")
+        )
+        kinds = 14 if depth < 2 else 8
+        match r.randrange(kinds):
+            case 0 | 1 | 2:
+                return f"{operand} {r.choice(OPERATORS)} {constant}"
+            case 3:
+                return f"{operand} >= {r.randrange(20)} and {operand} < {r.randrange(20)}"
+            case 4:
+                return f"starts-with({operand}, '{r.choice(('0', '01', 'fl', 's'))}')"
+            case 5:
+                return f"contains({operand}, '{r.choice(WORDS)}')"
+            case 6:
+                return f"contains(translate({operand}, {LOWER}), '{r.choice(WORDS)}')"
+            case 7:
+                return (
+                    "("
+                    + " or ".join(f"{operand} = '{code}'" for code in r.sample(CODES, r.choice((2, 16, 17, 30))))
+                    + ")"
+                )
+            case 8:
+                return f"not({self.condition(depth + 1)})"
+            case 9:
+                return f"({self.condition(depth + 1)} or {self.condition(depth + 1)})"
+            case 10:
+                return f"{self.condition(depth + 1)} and {self.condition(depth + 1)}"
+            case 11:
+                return f"count({operand}) {r.choice(OPERATORS)} {r.randrange(3)}"
+            case 12:
+                return f"{r.choice(('normalize-space', 'string-length', 'string', 'number'))}({operand}) = {constant}"
+            case _:
+                return f"{r.choice(('p', 'g', 'area', 'info', 'v', '*'))}[{self.condition(depth + 1)}]"
+
+    def query(self) -> str:
+        """Returns a query about alerts."""
+        r = self.random
+        path = r.choice(
+            ("/alert", "/alert/info", "//info", "/alert/info/p", "//p", "//g", "//area/g", "/alert//area", "//*", "//v")
+        )
+        query = path + "".join(f"[{self.condition()}]" for _ in range(r.choice((1, 1, 2))))
+        if r.random() < 0.2:
+            query += r.choice(("/g", "//c", "/v", "/@k", "/text"))
+        if r.random() < 0.1:
+            query = f"{query} {r.choice(('and', 'or'))} {path}[{self.condition()}]"
+        if r.random() < 0.1:
+            query = f"contains({path}/{r.choice(('text', 'event'))}, '{r.choice(WORDS)}') and {query}"
+        return query
+
+
+def expected(document: etree._Element, compiled: dict[str, etree.XPath]) -> set[str]:
+    """Returns the queries that libxml2 finds true."""
+    return {query for query, xpath in compiled.items() if bool(xpath(document))}
+
+
+@pytest.mark.parametrize("population", [1, 100, pytest.param(3_000, marks=pytest.mark.slow)])
+def test_queries_among_others_match_as_alone(population: int) -> None:
+    feed = Feed(SEED + population)
+    rounds = ROUNDS * 20 if population == 1 else ROUNDS
+    matched = 0
+    for number in range(rounds):
+        print(f"seed {SEED + population}, round {number}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            subscriptions = SubscriptionSet()
+            compiled: dict[str, etree.XPath] = {}
+            for _ in range(3):
+                while len(compiled) < population:
+                    query = feed.query()
+                    compiled[query] = etree.XPath(query)
+                    subscriptions.add_many([(query, query)], replace=True)
+                message = feed.message()
+                found = set(subscriptions.match(message).keys)
+                wanted = expected(etree.fromstring(message), compiled)
+                assert found == wanted, (message, found ^ wanted)
+                matched += len(found)
+                for query in list(compiled)[: population // 3 + 1]:
+                    del compiled[query]
+                    subscriptions.remove(query)
+    assert matched > rounds * population // 20
