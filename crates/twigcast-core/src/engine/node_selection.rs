@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::parsed_queries::ParsedQueries;
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
 use super::query_set::QuerySet;
 use super::subscribers::Subscribers;
@@ -284,10 +285,15 @@ impl Engine {
         if self.rewrites_query(query) || self.is_external(slot) {
             return None;
         }
+        self.parsed_expression(&mut matcher.parsed, query)
+    }
+
+    /// Returns the expression of a query, parsed again if it was not kept; `None` if the query rewrites.
+    pub(super) fn parsed_expression(&self, parsed: &mut ParsedQueries, query: u32) -> Option<Arc<Expr>> {
         if let EvaluationSource::Expr(expr) = self.evaluated(query) {
             return Some(expr.clone());
         }
-        matcher.parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
+        parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
             let QueryContext { namespaces, dialect } = self.context_of(query);
             let options = ParseOptions { namespaces, dialect: *dialect, limits: &self.limits };
             match query::parse(&self.text_of(query), &options, vocabulary) {
