@@ -159,7 +159,7 @@ class Tree:
         self._tags = 0
 
     def start(self, event: StartElement) -> Element:
-        """Returns the element that a start tag opens."""
+        """Opens an element at its start tag, and returns it."""
         self._elements += 1
         self._tags += 1
         element = Element(self._elements, event.name, event.attributes, self.current, self._tags)
@@ -173,7 +173,7 @@ class Tree:
         self.current.content.append(event.text)
 
     def end(self) -> Element:
-        """Returns the element that an end tag closes."""
+        """Closes the current element at its end tag, and returns it."""
         self._tags += 1
         element = self.current
         element.is_open = False

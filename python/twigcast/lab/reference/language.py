@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from twigcast import errors
-from twigcast import query as algebra
+import twigcast.query as algebra
+from twigcast.errors import UnsupportedQuery
 from twigcast.lab.reference.events import Element
 
 
-class OutsideFragment(errors.UnsupportedQuery):
+class OutsideFragment(UnsupportedQuery):
     """A query that an algorithm does not handle.
 
     Args:

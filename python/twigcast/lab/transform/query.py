@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from twigcast import query as algebra
+import twigcast.query as algebra
 from twigcast.lab.reference.language import (
     AttributePredicate,
     LocationStep,

@@ -41,10 +41,3 @@ def between(identifier: int, low: int, high: int, bits: int) -> bool:
     circle = 1 << bits
     span = (high - low) % circle or circle
     return 0 < (identifier - low) % circle < span
-
-
-def in_half_open(identifier: int, low: int, high: int, bits: int) -> bool:
-    """Returns whether `identifier` lies in (low, high]; (a, a] is the whole circle."""
-    circle = 1 << bits
-    span = (high - low) % circle or circle
-    return 0 < ((identifier - low) % circle or circle) <= span

@@ -17,7 +17,6 @@ from twigcast.lab.experiments.framework.matchers import (
     Contender,
     EngineMatcher,
     Matcher,
-    engine_available,
     with_engine,
 )
 from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
@@ -120,7 +119,7 @@ def measure_filters(
         measured += _counters(contender.name, x, counted, len(documents), results)
         measured.append(Measured(contender.name, x, INDEXING, (indexing,)))
     works = [partial(_pass, matcher, len(documents)) for matcher in matchers]
-    bare = [_engine_alone(documents)] if engine and engine_available() else []
+    bare = [_engine_alone(documents)] if engine else []
     parsed, *rest = in_turn([partial(_read, documents), *works, *bare], repetitions=repetitions, per=len(documents))
     for contender, times in zip(chosen, rest, strict=False):
         measured += _timed(contender.name, x, times, rest[-1] if contender.name == ENGINE else parsed)

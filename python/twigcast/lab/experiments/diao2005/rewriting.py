@@ -10,7 +10,7 @@ from typing import Any
 from lxml import etree
 
 from twigcast.lab.experiments.diao2005.filtering import WrongResultError
-from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, engine_available, parse_path
+from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, parse_path
 from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
 from twigcast.lab.experiments.framework.timing import REPETITIONS, in_turn
 from twigcast.lab.experiments.framework.workloads import SEED, preset_of, schema_of
@@ -165,7 +165,7 @@ def measure_plans(
             raise WrongResultError(f"{name} gives other groups than the plan before it")
         measured.append(Measured(name, x, "matched", (sum(map(len, results)) / len(results),)))
     measured += _measure(x, ready, events, repetitions)
-    if engine_available() and expected is not None:
+    if expected is not None:
         measured += _measure_engine(x, queries, messages, expected, repetitions)
     return measured
 

@@ -73,15 +73,6 @@ class ReferenceMatcher:
         return counted
 
 
-def engine_available() -> bool:
-    """Returns whether the compiled engine can be used."""
-    try:
-        from twigcast import _core
-    except ImportError:
-        return False
-    return hasattr(_core, "Engine")
-
-
 class EngineMatcher:
     """Our engine on bytes: it scans and matches in one pass, so parsing cannot be left out."""
 
@@ -160,8 +151,8 @@ def selectivity_of(domains: ValueDomains) -> UniformSelectivity:
 
 
 def with_engine(contenders: Sequence[Contender]) -> list[Contender]:
-    """Returns these contenders, and our engine if it has been built."""
-    return [*contenders, Contender(ENGINE, EngineMatcher)] if engine_available() else list(contenders)
+    """Returns these contenders, and our engine."""
+    return [*contenders, Contender(ENGINE, EngineMatcher)]
 
 
 _STEP = re.compile(r"(\.?//?|)(\*|[\w.\-]+)((?:\[[^\]]*\])*)")
