@@ -205,6 +205,7 @@ def nitf_documents(shared_data: Path) -> list[bytes]:
     return [documents[name] for name in sorted(documents)]
 
 
+@pytest.mark.slow
 def test_nitf_totals(shared_data: Path, subtests: pytest.Subtests) -> None:
     messages = pa.array(nitf_documents(shared_data), pa.large_binary())
     totals = json.loads((shared_data / "nitf" / "expected_totals.json").read_text())
