@@ -165,13 +165,10 @@ impl SharedConditions {
 
     /// Adds one use to a condition.
     pub fn acquire_again(&mut self, id: ConditionId) -> ConditionId {
-        match self.condition(id) {
-            Some(&SharedCondition::Test(operand, _)) => {
-                if let Some(shared) = self.operand_mut(operand) {
-                    shared.uses += 1;
-                }
-            }
-            _ => {}
+        if let Some(&SharedCondition::Test(operand, _)) = self.condition(id)
+            && let Some(shared) = self.operand_mut(operand)
+        {
+            shared.uses += 1;
         }
         self.use_again(id)
     }

@@ -97,7 +97,7 @@ mod tests {
             let mut existing = HashMap::new();
             for step in 0..round * 50 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let key = (state >> 33) % 700 << 32 | state >> 62;
+                let key = ((state >> 33) % 700) << 32 | state >> 62;
                 table.insert(key, step);
                 existing.insert(key, step);
             }
