@@ -59,8 +59,10 @@ $(VENV)/.services: tests/services/install.sh | $(BIN)/python
 	tests/services/install.sh
 	@touch $@
 
-test: $(VENV)/.built $(VENV)/.dev-installed $(VENV)/.services
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+# The fast tests in parallel, on slow machines too, then all others one after the other.
+test:
+	@$(MAKE) --no-print-directory test-fast TEST_SECONDS_MAX=10
+	@$(MAKE) --no-print-directory test-slow
 
 TEST_SECONDS_MAX ?= 1
 SLOW := slow or spark or services or lab or sleep

@@ -56,9 +56,11 @@ def test_every_error_has_an_example() -> None:
     assert {type(example) for example in EXAMPLES} == set(CLASSES) - ABSTRACT
 
 
-def test_every_error_is_in_the_drawing() -> None:
-    drawing = (errors.__doc__ or "").split()
-    assert {c.__name__ for c in CLASSES} - set(drawing) == set()
+def test_every_error_is_in_the_tree_and_exported() -> None:
+    tree = set((errors.__doc__ or "").split())
+    names = {c.__name__ for c in CLASSES}
+    assert names - tree == set()
+    assert names - set(errors.__all__) == set()
 
 
 def test_codes_are_distinct() -> None:
@@ -120,7 +122,7 @@ def test_undeclared_prefix_knows_the_prefix() -> None:
 
 def test_many_refused_subscriptions_are_counted() -> None:
     error = errors.RefusedSubscriptions([(str(n), errors.DuplicateKey(str(n))) for n in range(1_007)])
-    assert str(error).splitlines()[0] == "1007 subscriptions were refused"
+    assert str(error).splitlines()[0] == "1,007 subscriptions were refused"
     assert str(error).splitlines()[-1] == "... and 1,002 more"
 
 

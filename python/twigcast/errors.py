@@ -3,40 +3,41 @@
 ::
 
     TwigcastError
-    ├── QueryError                    a query was refused          .text .column .reason .expected
-    │   ├── QuerySyntaxError          it is no query of the language
-    │   ├── UnsupportedQuery          it is one, but uses a construct that this version does not evaluate
+    ├── QueryError                    a query was refused               .text .column .reason .expected
+    │   ├── QuerySyntaxError          it is not in the language
+    │   ├── UnsupportedQuery          it uses a construct that this version does not evaluate
     │   ├── UndeclaredPrefix          it uses a prefix without a namespace
-    │   └── QueryLimitExceeded        it is over a limit           (also a LimitExceeded)
-    ├── RejectedMessage               a message was rejected       .reason .line .column
+    │   └── QueryLimitExceeded        it is over a limit                (also a LimitExceeded)
+    ├── RejectedMessage               a message was rejected            .reason .line .column
     │   ├── MalformedMessage          it is not well-formed XML
-    │   ├── UnreadableMessage         its bytes could not be had
-    │   ├── MessageLimitExceeded      it is over a limit           (also a LimitExceeded)
-    │   └── NeedsConversion           it is to be converted first; internal
-    ├── LimitExceeded                 either of the two            .limit .value
+    │   ├── UnreadableMessage         its bytes could not be read
+    │   ├── MessageLimitExceeded      it is over a limit                (also a LimitExceeded)
+    │   └── NeedsConversion           it has to be converted first (internal)
+    ├── LimitExceeded                 base of the two above             .limit .value
     ├── SubscriptionError             a subscription set was used wrongly
-    │   ├── DuplicateKey              the key is taken             .key
-    │   ├── InvalidKey                it is no text                .key .reason
-    │   ├── UnknownKey                there is no such key         .key
-    │   ├── SubscriptionChanged       it is not what was matched   .key
-    │   ├── UndecidedSubscription     it failed on one message     .key .reason
-    │   ├── SubscriptionFileError     a subscription file is wrong .path .line .reason
-    │   └── RefusedSubscriptions      some were refused            .refused
-    ├── SnapshotError                 a snapshot cannot be used    .path .reason
-    ├── SourceError                   messages cannot be found     .path .reason
-    ├── OutputError                   results cannot be written    .path .reason
-    ├── EnvelopeError                 an envelope's name is none   .name .reason
+    │   ├── DuplicateKey              the key is taken                  .key
+    │   ├── InvalidKey                the key is not valid text         .key .reason
+    │   ├── UnknownKey                no subscription has the key       .key
+    │   ├── SubscriptionChanged       it was changed after the match    .key
+    │   ├── UndecidedSubscription     it was not decided on a message   .key .reason
+    │   ├── SubscriptionFileError     a subscription file is wrong      .path .line .reason
+    │   └── RefusedSubscriptions      some subscriptions were refused   .refused
+    ├── SnapshotError                 a snapshot cannot be used         .path .reason
+    ├── SourceError                   messages cannot be found          .path .reason
+    ├── OutputError                   results cannot be written         .path .reason
+    ├── EnvelopeError                 an envelope cannot use a name     .name .reason
     ├── MissingDependency             something has to be installed
-    │   ├── MissingExtra              a Python package             .package .extra
-    │   └── MissingJava               a Java runtime               .reason
-    ├── PipelineError                 a pipeline could not run     .reason
-    └── InternalError                 a fault of Twigcast itself   .reason
+    │   ├── MissingExtra              a Python package                  .package .extra
+    │   └── MissingJava               a Java runtime                    .reason
+    ├── PipelineError                 a pipeline could not run          .reason
+    └── InternalError                 a fault of Twigcast itself        .reason
 
     UserWarning
     └── QueryWarning                  a query was accepted, but looks wrong
 
-Each class has a stable ``code`` for programs to tell errors by; the wording of ``str(error)`` may change. All take
-plain positional arguments (the compiled module makes them too), equal each other when those do, and can be pickled.
+Each class has a stable ``code`` by which programs distinguish errors; the wording of ``str(error)`` may change. All
+classes take plain positional arguments (the compiled module raises them too) and can be pickled. Two errors are equal
+if their classes and arguments are.
 """
 
 import re
@@ -46,8 +47,42 @@ from typing import ClassVar, Final
 
 from twigcast.limits import Limits
 
+__all__ = [
+    "DuplicateKey",
+    "EnvelopeError",
+    "InternalError",
+    "InvalidKey",
+    "LimitExceeded",
+    "MalformedMessage",
+    "MessageLimitExceeded",
+    "MissingDependency",
+    "MissingExtra",
+    "MissingJava",
+    "NeedsConversion",
+    "OutputError",
+    "PipelineError",
+    "QueryError",
+    "QueryLimitExceeded",
+    "QuerySyntaxError",
+    "QueryWarning",
+    "RefusedSubscriptions",
+    "RejectedMessage",
+    "SnapshotError",
+    "SourceError",
+    "SubscriptionChanged",
+    "SubscriptionError",
+    "SubscriptionFileError",
+    "TwigcastError",
+    "UndecidedSubscription",
+    "UndeclaredPrefix",
+    "UnknownKey",
+    "UnreadableMessage",
+    "UnsupportedQuery",
+    "caret",
+]
+
 _EXCERPT_WIDTH_MAX: Final = 100
-"""Characters of a query shown above the caret."""
+"""The longest part of a query that is shown above the caret."""
 
 _NAME = re.compile(r"[\w.\-]*")
 
@@ -65,7 +100,7 @@ class TwigcastError(Exception):
         return hash((type(self), self.args))
 
     def details(self) -> dict[str, str | int | None]:
-        """The error as plain values: ``code``, ``reason``, and ``line`` and ``column`` where there is a place."""
+        """Returns the error as plain values: ``code``, ``reason``, and ``line`` and ``column`` if it has a position."""
         details: dict[str, str | int | None] = {"code": self.code, "reason": str(getattr(self, "reason", self))}
         for name in ("line", "column"):
             value = getattr(self, name, None)
@@ -79,9 +114,9 @@ class QueryError(TwigcastError, ValueError):
 
     Args:
         text: The whole query.
-        column: Where in ``text``, in characters from 1. One past its end where something is missing there.
+        column: Position in ``text``, in characters from 1. One past its end if something is missing there.
         reason: What is wrong, in one sentence.
-        expected: What could stand there instead, most likely first; empty when that is not the point.
+        expected: What could stand there instead, most likely first; may be empty.
     """
 
     code = "query"
@@ -112,7 +147,7 @@ class QuerySyntaxError(QueryError):
 class UnsupportedQuery(QueryError):
     """A query that uses a construct of a larger language: a later XPath, all of XQuery, XSLT.
 
-    ``reason`` names the construct; it, or ``expected``, says what to write instead, where there is an equivalent.
+    ``reason`` names the construct. If there is an equivalent, ``reason`` or ``expected`` says what to write instead.
     Other arguments as for :class:`QueryError`.
     """
 
@@ -132,18 +167,18 @@ class UndeclaredPrefix(QueryError):
 
     @property
     def prefix(self) -> str:
-        """The prefix, as it stands at ``column``."""
+        """The prefix at ``column``."""
         result = _NAME.match(self.text, max(self.column - 1, 0))
         return result.group() if result else ""
 
 
 class RejectedMessage(TwigcastError, ValueError):
-    """A message was rejected: it is kept with the reason, and the others go on.
+    """A message was rejected. It is kept with the reason, and processing goes on with the next message.
 
     Args:
         reason: What is wrong, in one sentence.
-        line: Line of the place, from 1; ``None`` where no place is meant.
-        column: Column of the place, in characters from 1.
+        line: Line of the error, from 1; ``None`` if it has no position.
+        column: Column of the error, in characters from 1; ``None`` if it has no position.
     """
 
     code = "message"
@@ -157,8 +192,8 @@ class MalformedMessage(RejectedMessage):
     """A message that is not well-formed, namespace-well-formed XML.
 
     Args:
-        line: Line of the place, from 1.
-        column: Column of the place, in characters from 1.
+        line: Line of the error, from 1.
+        column: Column of the error, in characters from 1.
         reason: What is wrong, in one sentence.
     """
 
@@ -175,7 +210,7 @@ class MalformedMessage(RejectedMessage):
 
 
 class UnreadableMessage(RejectedMessage):
-    """A message whose bytes could not be had: the file vanished, the archive is damaged, permission is missing.
+    """A message whose bytes could not be read: the file vanished, the archive is damaged, permission is missing.
 
     Args:
         reason: What happened, in one sentence.
@@ -199,14 +234,14 @@ class LimitExceeded(TwigcastError):
     code = "limit"
 
     limit: str
-    """Name of the limit: a field of :class:`twigcast.Limits`, or one of those that are fixed."""
+    """Name of the limit: a field of :class:`twigcast.Limits`, or a fixed limit."""
 
     value: int
-    """What the limit is set to."""
+    """Value of the limit."""
 
     @property
     def remedy(self) -> str:
-        """How to raise the limit, where that can be done."""
+        """The limit with its value, and how to raise it unless it is fixed."""
         if self.limit not in Limits.__dataclass_fields__:
             return f"the limit is {self.limit} = {self.value:,}, which is fixed"
         return f"the limit is {self.limit} = {self.value:,}; raise it with limits=Limits({self.limit}=...)"
@@ -217,10 +252,10 @@ class QueryLimitExceeded(LimitExceeded, QueryError):
 
     Args:
         limit: Name of the limit, a field of :class:`twigcast.Limits`.
-        value: What the limit is set to.
+        value: Value of the limit.
         reason: What is too large, in one sentence.
         text: The whole query.
-        column: Where the limit was hit, in characters from 1.
+        column: Position at which the limit was exceeded, in characters from 1.
     """
 
     code = "query-limit"
@@ -244,10 +279,10 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
     Args:
         limit: Name of the limit: a field of :class:`twigcast.Limits`, or ``entity_amplification_max`` or
             ``entities_with_references_max``, which are fixed.
-        value: What the limit is set to.
+        value: Value of the limit.
         reason: What is too large, in one sentence.
-        line: Line where the limit was hit, from 1; ``None`` where no place is meant.
-        column: Column of the place, in characters from 1.
+        line: Line at which the limit was exceeded, from 1; ``None`` if there is no position.
+        column: Column of that position, in characters from 1.
     """
 
     code = "message-limit"
@@ -266,9 +301,9 @@ class MessageLimitExceeded(LimitExceeded, RejectedMessage):
 
 
 class NeedsConversion(MalformedMessage):
-    """A message that is to be converted by :func:`twigcast.reading.conversion.to_utf8` and given to the engine again.
+    """A message that :func:`twigcast.reading.conversion.to_utf8` has to convert before the engine can read it.
 
-    Callers of the library never see it. Arguments as for :class:`MalformedMessage`.
+    It never reaches callers of the library. Arguments as for :class:`MalformedMessage`.
     """
 
     code = "message-needs-conversion"
@@ -281,7 +316,7 @@ class SubscriptionError(TwigcastError):
 
 
 class DuplicateKey(SubscriptionError, ValueError):
-    """The key of a new subscription is taken; `SubscriptionSet.replace` gives the one that has it another query.
+    """The key of a new subscription is taken. `SubscriptionSet.replace` changes the query of an existing one.
 
     Args:
         key: The key.
@@ -298,7 +333,7 @@ class DuplicateKey(SubscriptionError, ValueError):
 
 
 class InvalidKey(SubscriptionError, ValueError):
-    """A key that cannot be one.
+    """A key that is not valid.
 
     Args:
         key: The key.
@@ -317,7 +352,7 @@ class InvalidKey(SubscriptionError, ValueError):
 
 
 class UnknownKey(SubscriptionError, KeyError):
-    """There is no subscription with that key.
+    """No subscription has that key.
 
     Args:
         key: The key.
@@ -351,7 +386,7 @@ class SubscriptionChanged(SubscriptionError):
 
 
 class UndecidedSubscription(SubscriptionError):
-    """A subscription that could not be decided, or not be rewritten, on one message. The others were.
+    """A subscription that could not be decided, or not be rewritten, on one message. The other ones were.
 
     Args:
         key: The key.
@@ -374,7 +409,7 @@ class SubscriptionFileError(SubscriptionError):
 
     Args:
         path: The file.
-        line: Line (of text) or row (of Parquet), from 1; ``None`` where the whole file is meant.
+        line: Line of a text file or row of a Parquet file, from 1; ``None`` for the whole file.
         reason: What is wrong, in one sentence.
     """
 
@@ -392,7 +427,7 @@ class SubscriptionFileError(SubscriptionError):
 
 
 class RefusedSubscriptions(SubscriptionError):
-    """Some subscriptions were refused where all were wanted.
+    """Some subscriptions were refused, and the caller asked for all or none.
 
     Args:
         refused: Key and error of each, in order.
@@ -408,9 +443,9 @@ class RefusedSubscriptions(SubscriptionError):
 
     def __str__(self) -> str:
         count = len(self.refused)
-        lines = [f"{count} subscription{'s were' if count != 1 else ' was'} refused"]
+        lines = [f"{count:,} subscription{'s were' if count != 1 else ' was'} refused"]
         lines += [
-            # An error of the file begins with the place that labels the others.
+            # An error in a file begins with its position already.
             str(error) if isinstance(error, SubscriptionFileError) else f"{key}: {error}"
             for key, error in self.refused[: self._SHOWN_MAX]
         ]
@@ -432,7 +467,7 @@ class _PathError(TwigcastError):
 
 
 class SnapshotError(_PathError):
-    """A snapshot cannot be written, or is damaged, or was written by a version that this one cannot read.
+    """A snapshot cannot be written, is damaged, or comes from a version that this one cannot read.
 
     Args:
         path: The file.
@@ -443,7 +478,7 @@ class SnapshotError(_PathError):
 
 
 class SourceError(_PathError):
-    """Messages cannot be found where they were said to be.
+    """Messages cannot be found at the path that was named.
 
     Args:
         path: The file, folder or archive.
@@ -454,7 +489,7 @@ class SourceError(_PathError):
 
 
 class OutputError(_PathError):
-    """Results cannot be written where they should go.
+    """Results cannot be written to their path.
 
     Args:
         path: The file or folder.
@@ -465,7 +500,7 @@ class OutputError(_PathError):
 
 
 class EnvelopeError(TwigcastError, ValueError):
-    """An envelope cannot be named so.
+    """An envelope cannot use a name.
 
     Args:
         name: The name.
@@ -493,8 +528,8 @@ class MissingExtra(MissingDependency, ImportError):
     """An optional Python package is not installed.
 
     Args:
-        package: The package that was looked for.
-        extra: The extra of Twigcast that brings it.
+        package: The package that is missing.
+        extra: The extra of Twigcast that installs it.
     """
 
     code = "missing-extra"
@@ -509,10 +544,10 @@ class MissingExtra(MissingDependency, ImportError):
 
 
 class MissingJava(MissingDependency):
-    """There is no Java runtime that Spark can use.
+    """No Java runtime was found that Spark can use.
 
     Args:
-        reason: What was looked for and what was found, in one sentence.
+        reason: Where a runtime was searched for and what was there, in one sentence.
     """
 
     code = "missing-java"
@@ -529,7 +564,7 @@ class MissingJava(MissingDependency):
 
 
 class PipelineError(TwigcastError):
-    """A pipeline could not run, or could not go on.
+    """A pipeline could not start or continue.
 
     Args:
         reason: What happened and what to do, in one sentence.
@@ -543,7 +578,7 @@ class PipelineError(TwigcastError):
 
 
 class InternalError(TwigcastError):
-    """A fault of Twigcast itself. Please report it with the message and the query that led to it.
+    """A fault of Twigcast itself. Please report it with the message and the query that caused it.
 
     Args:
         reason: What happened, in one sentence.
@@ -564,11 +599,11 @@ class QueryWarning(UserWarning):
 
 
 def caret(text: str, column: int) -> str:
-    """The line of ``text`` around a place with a caret below it, as two indented lines.
+    """Returns the line of ``text`` around a position and a caret below that position, as two indented lines.
 
     Args:
         text: A query, of any length and any number of lines.
-        column: The place, in characters of the whole text from 1.
+        column: The position, in characters of the whole text from 1.
     """
     position = min(max(column - 1, 0), len(text))
     line_start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
@@ -584,12 +619,12 @@ def caret(text: str, column: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """``text`` with each character that would move the cursor replaced."""
+    """Returns ``text`` without the characters that would move the cursor."""
     return "".join(" " if c == "\t" else c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _width(text: str) -> int:
-    """Terminal cells that ``text`` takes."""
+    """Returns how many terminal cells ``text`` takes."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 

@@ -6,7 +6,7 @@ import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from lxml import etree
@@ -75,7 +75,11 @@ def xpath(message: bytes, query: str, namespaces: Mapping[str, str], *, locate: 
 
 
 class SaxonOracle:
-    """XQuery by Saxon, in this process."""
+    """XQuery by Saxon, in this process.
+
+    Saxon ends the process if another thread frees its processor, as the garbage collector may do. So there is one
+    oracle, :func:`saxon_oracle`, which lives as long as the process.
+    """
 
     def __init__(self) -> None:
         # It has no types.
@@ -102,6 +106,12 @@ class SaxonOracle:
         # The element around the answer declares no namespaces of its own.
         text = str(answer).strip()
         return re.sub(r"^<sequence[^>]*?(/>|>)", "", text).removesuffix("</sequence>")
+
+
+@cache
+def saxon_oracle() -> SaxonOracle:
+    """The oracle of this process."""
+    return SaxonOracle()
 
 
 def _prolog(namespaces: Mapping[str, str]) -> str:

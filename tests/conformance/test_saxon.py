@@ -10,7 +10,7 @@ import pytest
 from tests.canonical import expanded
 from tests.conformance.answers import Check
 from tests.conformance.cases import Case, CaseQuery, cases_of, files
-from tests.conformance.oracles import SaxonOracle, passing
+from tests.conformance.oracles import SaxonOracle, passing, saxon_oracle
 
 pytest.importorskip("saxonche", reason="Saxon (the package saxonche) is not installed")
 
@@ -23,7 +23,7 @@ _SHELL: Final = re.compile(r'<[\w:]+(?: xmlns[\w:]*="[^"]*"| [\w:]+="")*/>')
 
 @pytest.fixture(scope="module")
 def saxon() -> SaxonOracle:
-    return SaxonOracle()
+    return saxon_oracle()
 
 
 def reason(case: Case) -> str | None:

@@ -12,7 +12,7 @@ from tests.overlay.overlay_population import matches, message, random_messages, 
 from twigcast.errors import MalformedMessage
 from twigcast.lab.overlays.codd.twig_engine import TwigEngine
 from twigcast.overlay.chord import meeting
-from twigcast.overlay.chord.states import Claim, Subscription
+from twigcast.overlay.chord.states import PartClaim, SubscriptionRef
 from twigcast.overlay.codd.twigs import contains, shortened, twig_matches, twig_of
 from twigcast.overlay.documents import Document, number_of, read_document, split_document
 from twigcast.overlay.paths import EPSILON, WILDCARD, LinearPart, holds, linear_parts
@@ -54,7 +54,7 @@ def answer(query: Path, pieces: list[Document]) -> bool:
     result = False
     for piece in pieces:
         for number, part in enumerate(parts):
-            claim = Claim(Subscription(0, "k"), number, plan)
+            claim = PartClaim(SubscriptionRef(0, "k"), number, plan)
             for path in path_matches(part, piece):
                 if not plan:
                     return True

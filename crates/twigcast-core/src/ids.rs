@@ -140,8 +140,6 @@ define_ids! {
     ComparedPathId;
     /// The queries of the catalog that ask for one condition.
     ConditionClassId;
-    /// The further condition classes of a query in the catalog.
-    FurtherClassesId;
     /// What the catalog's queries make of the bindings of one path.
     ResultPlanId;
     /// A label path of the data guide.

@@ -96,13 +96,7 @@ class TooLarge(BrokerError):
 
 
 class LimitReached(BrokerError):
-    """A limit of a tenant that is reached. Waiting does not help; deleting something or a higher limit does.
-
-    Args:
-        reason: What there are too many of.
-        limit: The setting.
-        value: Its value.
-    """
+    """A limit of a tenant that is reached. Waiting does not help; deleting something or a higher limit does."""
 
     code = "limit-reached"
     status = 409

@@ -54,11 +54,7 @@ class FeedPath:
 
 
 class Capabilities:
-    """A maker and checker of feed addresses.
-
-    Args:
-        secret: The secret of the store.
-    """
+    """A maker and checker of feed addresses."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

@@ -67,12 +67,7 @@ class OutboundSettings:
 
 
 class OutboundServices:
-    """The outbound services of a broker, for one event loop.
-
-    Args:
-        broker: A running broker.
-        settings: The settings of all of them.
-    """
+    """The outbound services of a broker, for one event loop."""
 
     def __init__(self, broker: Broker, settings: OutboundSettings | None = None) -> None:
         self.settings = settings or OutboundSettings()

@@ -71,12 +71,7 @@ class Protocol(HttpToolsProtocol):
 
 
 class HoldingHeads:
-    """A transport that delays heads, and passes everything else to the transport that it wraps.
-
-    Args:
-        transport: The wrapped transport.
-        loop: Its event loop.
-    """
+    """A transport that delays heads, and passes everything else to the transport that it wraps."""
 
     __slots__ = ("_held", "_loop", "_transport", "_write", "is_closing")
 

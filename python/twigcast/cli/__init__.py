@@ -1,7 +1,7 @@
-"""The command line: ``twigcast COMMAND``. One module per command; what they share is in ``common``.
+"""The command line: ``twigcast COMMAND``, with one module per command; ``common`` holds what they share.
 
 Exit status: 0 done, 1 nothing matched (``match`` only), 2 bad usage or query, 3 some messages rejected; 130 after
-Ctrl-C and 141 when the reader of the output went away, as usual.
+Ctrl-C and 141 if the reader of the output is gone, as usual.
 """
 
 import inspect
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 
 def _help(command: Callable[..., int]) -> str:
-    """The docstring of a command, with the marks that keep its examples from being wrapped."""
+    """Returns the docstring of a command, with the marks that keep its examples from being wrapped."""
     return inspect.cleandoc(command.__doc__ or "").replace("\\b\n", "\b\n")
 
 
@@ -65,7 +65,7 @@ def _twigcast(
 
 
 def main() -> None:
-    """Run the console script. What it answers is UTF-8, whatever the locale says."""
+    """Run the console script. Its output is UTF-8 in every locale."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     app(prog_name="twigcast")

@@ -1,4 +1,4 @@
-"""``twigcast check``: is it a query, and how will it run."""
+"""``twigcast check``: reports whether texts are queries, and how they run."""
 
 import sys
 from collections import Counter
@@ -28,7 +28,7 @@ def check(
     namespace: common.NamespaceOption = None,
     dialect: common.DialectOption = common.DialectName.XPATH,
 ) -> int:
-    r"""Tell how queries will run; point at what is wrong with them.
+    r"""Report how queries run, and what is wrong with them.
 
     \b
     Examples:
@@ -40,13 +40,15 @@ def check(
     """
     if bool(queries) == bool(subscriptions):
         raise typer.BadParameter("give either queries or -s SUBSCRIPTIONS", param_hint="QUERY")
-    asked = (
-        _from_file(subscriptions) if subscriptions else (_Asked("", Subscription("", query)) for query in queries or [])
+    items = (
+        _from_file(subscriptions)
+        if subscriptions
+        else (_CheckItem("", Subscription("", query)) for query in queries or [])
     )
     checker = _Checker(common.parse_namespaces(namespace), dialect)
     routes: Counter[str] = Counter()
     refused = 0
-    for item in asked:
+    for item in items:
         outcome = checker.check(item)
         if isinstance(outcome, TwigcastError):
             refused += 1
@@ -59,42 +61,42 @@ def check(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A subscription to check, or why it is none."""
+class _CheckItem:
+    """A subscription to check, or why it is not one."""
 
     label: str
     subscription: Subscription | SubscriptionFileError
 
 
-def _from_file(path: Path) -> Iterator[_Asked]:
+def _from_file(path: Path) -> Iterator[_CheckItem]:
     name = str(path)
     if is_snapshot(name):
-        kept = SubscriptionSet.load(name)
-        yield from (_Asked(key, kept[key]) for key in kept)
+        snapshot = SubscriptionSet.load(name)
+        yield from (_CheckItem(key, snapshot[key]) for key in snapshot)
         return
     for row in read_subscriptions(path):
         if isinstance(row, SubscriptionFileRow):
-            yield _Asked(f"{name}:{row.line}: {row.subscription.key}", row.subscription)
+            yield _CheckItem(f"{name}:{row.line}: {row.subscription.key}", row.subscription)
         else:
-            yield _Asked("", row)
+            yield _CheckItem("", row)
 
 
 class _Checker:
-    """Checks one subscription after the other; a key must not come twice."""
+    """A checker of subscriptions, which also refuses keys that occur twice."""
 
     def __init__(self, namespaces: dict[str, str], dialect: common.DialectName) -> None:
         self._namespaces = namespaces
         self._dialect = dialect
         self._keys: set[str] = set()
 
-    def check(self, asked: _Asked) -> QueryReport | TwigcastError:
-        """What is known of the query, or why it is refused."""
-        subscription = asked.subscription
+    def check(self, item: _CheckItem) -> QueryReport | TwigcastError:
+        """Returns the report on a query, or why it is refused."""
+        subscription = item.subscription
         if isinstance(subscription, SubscriptionFileError):
             return subscription
         if subscription.key in self._keys:
             return DuplicateKey(subscription.key)
-        if asked.label:
+        if item.label:
             self._keys.add(subscription.key)
         try:
             return check_query(
@@ -106,15 +108,15 @@ class _Checker:
             return error
 
 
-def _show(asked: _Asked, outcome: QueryReport | TwigcastError, *, as_json: bool) -> None:
+def _show(item: _CheckItem, outcome: QueryReport | TwigcastError, *, as_json: bool) -> None:
     if as_json:
-        print(common.as_json(_as_dict(asked, outcome)))
+        print(common.as_json(_as_dict(item, outcome)))
     elif isinstance(outcome, TwigcastError):
-        common.complain(f"{asked.label}: {outcome}" if asked.label else str(outcome))
-    elif asked.label:
-        print(f"{asked.label}: {outcome.route}: {outcome.normal_form}")
+        common.complain(f"{item.label}: {outcome}" if item.label else str(outcome))
+    elif item.label:
+        print(f"{item.label}: {outcome.route}: {outcome.normal_form}")
         for warning in outcome.warnings:
-            common.complain(f"{asked.label}: warning: {warning}")
+            common.complain(f"{item.label}: warning: {warning}")
     else:
         print(outcome.query)
         print(f"  normal form: {outcome.normal_form}")
@@ -123,14 +125,14 @@ def _show(asked: _Asked, outcome: QueryReport | TwigcastError, *, as_json: bool)
             print(f"  warning: {warning}")
 
 
-def _as_dict(asked: _Asked, outcome: QueryReport | TwigcastError) -> dict[str, object]:
-    existing: dict[str, object] = {}
-    if isinstance(asked.subscription, Subscription):
-        existing = {"key": asked.subscription.key} if asked.label else {}
-        existing["query"] = asked.subscription.query
+def _as_dict(item: _CheckItem, outcome: QueryReport | TwigcastError) -> dict[str, object]:
+    identity: dict[str, object] = {}
+    if isinstance(item.subscription, Subscription):
+        identity = {"key": item.subscription.key} if item.label else {}
+        identity["query"] = item.subscription.query
     if isinstance(outcome, TwigcastError):
-        return existing | {"error": outcome.details()}
-    return existing | {
+        return identity | {"error": outcome.details()}
+    return identity | {
         "normal_form": outcome.normal_form,
         "route": outcome.route,
         "reason": outcome.reason,

@@ -1,4 +1,4 @@
-"""What the commands share: options, subscriptions and messages, and how errors are told."""
+"""Options, input and error reports that the commands share."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ from twigcast.envelope import Envelope
 from twigcast.errors import RefusedSubscriptions, RejectedMessage, TwigcastError, UndecidedSubscription
 from twigcast.reading.messages import Message, read_messages
 from twigcast.reading.text import half_pair
-from twigcast.registration import Dialect
+from twigcast.registration import DIALECTS, Dialect
 from twigcast.subscription_files import load_subscriptions
 from twigcast.subscriptions import SubscriptionSet
 
@@ -31,21 +31,21 @@ P = ParamSpec("P")
 
 
 class OnBadSubscription(StrEnum):
-    """What to do about subscriptions that are refused."""
+    """The choice between stopping at refused subscriptions and skipping them."""
 
     FAIL = "fail"
     SKIP = "skip"
 
 
 class ErrorFormat(StrEnum):
-    """How rejected messages are told."""
+    """The format in which rejected messages are reported."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class DialectName(StrEnum):
-    """How queries are read."""
+    """A dialect of queries, as an option."""
 
     XPATH = "xpath"
     LEGACY = "legacy"
@@ -53,9 +53,8 @@ class DialectName(StrEnum):
 
     @property
     def dialect(self) -> Dialect:
-        """The name as the library takes it."""
-        names: dict[DialectName, Dialect] = {DialectName.LEGACY: "legacy", DialectName.XQUERY: "xquery"}
-        return names.get(self, "xpath")
+        """The dialect as the library names it."""
+        return DIALECTS[self.value]
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -107,27 +106,27 @@ EnvelopeOption = Annotated[
     typer.Option(
         "--envelope",
         metavar="NAME",
-        help="Put each result into an element of this name; a prefix is one given with --namespace.",
+        help="Put each result into an element of this name; a prefix must be declared with --namespace.",
     ),
 ]
 EnvelopeQueryOption = Annotated[
     bool,
-    typer.Option("--envelope-query", help="Tell the subscription's query in the envelope too, in the attribute query."),
+    typer.Option("--envelope-query", help="Add the query of the subscription to the envelope, in the attribute query."),
 ]
 WholeOption = Annotated[
-    bool, typer.Option("--whole", help="Give the message itself as payload where a query does not rewrite.")
+    bool, typer.Option("--whole", help="Deliver the message itself as payload if a query does not rewrite.")
 ]
 OnBadOption = Annotated[
     OnBadSubscription,
     typer.Option("--on-bad-subscription", help="Stop at subscriptions that are refused, or go on without them."),
 ]
 ErrorsOption = Annotated[
-    ErrorFormat, typer.Option("--errors", help="How rejected messages are told, on standard error.")
+    ErrorFormat, typer.Option("--errors", help="The format of rejected messages on standard error.")
 ]
 
 
 def parse_namespaces(values: list[str] | None) -> dict[str, str]:
-    """The namespaces given as ``PREFIX=URI``."""
+    """Parses namespaces of the form ``PREFIX=URI``."""
     namespaces = {}
     for value in values or []:
         prefix, equals, uri = value.partition("=")
@@ -138,11 +137,11 @@ def parse_namespaces(values: list[str] | None) -> dict[str, str]:
 
 
 def parse_envelope(name: str | None, namespaces: list[str] | None, *, query: bool) -> Envelope | None:
-    """The envelope of a name, if there is one; with the subscription's query, if it is wanted.
+    """Returns the envelope of a name, if there is one, with the query of the subscription if that is requested.
 
     Raises:
-        EnvelopeError: There cannot be.
-        typer.BadParameter: The query is wanted, and there is no envelope.
+        EnvelopeError: An envelope cannot have this name.
+        typer.BadParameter: The query is requested without an envelope.
     """
     if name is None:
         if query:
@@ -157,7 +156,7 @@ def parse_envelope(name: str | None, namespaces: list[str] | None, *, query: boo
 
 
 def guarded(command: Callable[P, int]) -> Callable[P, None]:
-    """A command whose errors are told in a line, and whose result is the exit status."""
+    """Wraps a command: its errors are reported in a line, and its result becomes the exit status."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -168,7 +167,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
             complain(str(error))
             status = BAD_USAGE
         except BrokenPipeError:
-            # Python flushes standard output once more at the end, and would complain there.
+            # Python flushes standard output once more at its end, which would fail with a traceback.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = READER_GONE
         except KeyboardInterrupt:
@@ -179,22 +178,22 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def as_json(value: object) -> str:
-    """A value as JSON; in ASCII where it holds what UTF-8 cannot, such as halves of surrogate pairs."""
+    """Returns a value as JSON, in ASCII if UTF-8 cannot hold it because of halves of surrogate pairs."""
     text = json.dumps(value, ensure_ascii=False)
     return text if half_pair(text) is None else json.dumps(value)
 
 
 _IN_PYTHON: Final = re.compile(r'namespaces=\{"([^"]*)": "urn:\.\.\."\}')
-"""How errors advise to give namespaces: as an argument of the library's."""
+"""The advice of errors to declare a namespace, as an argument of the library."""
 
 
 def advice(text: str) -> str:
-    """What an error says, with its advice in terms of the command line."""
+    """Returns the text of an error with its advice in terms of the command line."""
     return _IN_PYTHON.sub(r"-n \1=URI", text)
 
 
 def complain(text: str) -> None:
-    """Tell the user what is wrong, after all that has been answered so far."""
+    """Reports an error to the user, after all output so far."""
     sys.stdout.flush()
     print(f"twigcast: {advice(text)}", file=sys.stderr)
 
@@ -205,10 +204,10 @@ def complain(text: str) -> None:
 def load(
     path: Path, *, namespaces: list[str] | None, dialect: DialectName, on_bad: OnBadSubscription
 ) -> SubscriptionSet:
-    """The subscriptions of a file. Refused ones are told, and end the command unless they are to be skipped.
+    """Loads the subscriptions of a file. Refused ones are reported.
 
     Raises:
-        RefusedSubscriptions: Some were refused.
+        RefusedSubscriptions: Some were refused, and the command does not skip them.
     """
     subscriptions, refused = load_subscriptions(path, namespaces=parse_namespaces(namespaces), dialect=dialect.dialect)
     if refused and on_bad is OnBadSubscription.FAIL:
@@ -220,7 +219,7 @@ def load(
 
 @dataclass(slots=True)
 class MessageInput:
-    """The messages that a command is given; keeps count, and tells of those that are rejected."""
+    """The messages of a command: counts them, and reports those that are rejected."""
 
     arguments: list[str]
     record: str | None
@@ -230,7 +229,7 @@ class MessageInput:
     rejected: int = field(default=0, init=False)
 
     def __iter__(self) -> Iterator[Message]:
-        """The messages that can be read."""
+        """Yields the messages that can be read."""
         for item in read_messages(self.arguments, record=self.record, include=self.include):
             self.count += 1
             if isinstance(item, Message):
@@ -241,15 +240,15 @@ class MessageInput:
             complain("there are no messages" if self.record is None else f"there are no {self.record} elements")
 
     def reject(self, message_id: str, error: RejectedMessage) -> None:
-        """Tell of a rejected message."""
+        """Reports a rejected message."""
         self.rejected += 1
         if self.errors is ErrorFormat.JSON:
             print(as_json({"message": message_id, **error.details()}), file=sys.stderr)
         else:
             complain(f"rejected {message_id}: {error}")
 
-    def tell_undecided(self, message_id: str, undecided: Iterable[UndecidedSubscription]) -> None:
-        """Tell of subscriptions that failed on a message."""
+    def report_undecided(self, message_id: str, undecided: Iterable[UndecidedSubscription]) -> None:
+        """Reports subscriptions that could not be decided on a message."""
         for failure in undecided:
             if self.errors is ErrorFormat.JSON:
                 print(as_json({"message": message_id, "key": failure.key, **failure.details()}), file=sys.stderr)
@@ -258,5 +257,5 @@ class MessageInput:
 
     @property
     def status(self) -> int:
-        """The exit status as far as messages decide it."""
+        """The exit status, as far as it depends on messages."""
         return SOME_REJECTED if self.rejected else 0

@@ -1,4 +1,4 @@
-"""``twigcast deliver``: what does each subscriber get."""
+"""``twigcast deliver``: writes the deliveries of each subscriber."""
 
 import os
 import sys
@@ -34,10 +34,10 @@ def deliver(
 ) -> int:
     r"""Write what each subscriber gets of each message.
 
-    The answer is JSON lines. A For-Where-Return query delivers its result as payload. Any other delivers the message
-    itself: its payload is null, so that a message that many asked for is not repeated, unless --whole is given. With
-    --envelope each payload is put into an element of that name, with the message and the key in attributes,
-    with --envelope-query the query too.
+    The output is JSON lines. A For-Where-Return query delivers its result as payload. Any other query delivers the
+    message itself, and its payload is null to avoid repeating the message, unless --whole is given. With --envelope
+    each payload is put into an element of that name, with the message and the key in attributes, with
+    --envelope-query the query too.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def deliver(
                 inbox.reject(message.id, error)
                 continue
             out.write("".join(_line(message.id, delivery, whole=whole) for delivery in deliveries))
-            inbox.tell_undecided(message.id, deliveries.undecided)
+            inbox.report_undecided(message.id, deliveries.undecided)
     return inbox.status
 
 
@@ -74,7 +74,7 @@ def _payload(delivery: Delivery, *, whole: bool) -> str | None:
 
 @contextmanager
 def _open_output(output: str) -> Iterator[IO[str]]:
-    """The stream to write to. A file appears under its name when it is complete."""
+    """Opens the output. A file gets its name only when it is complete."""
     if output == "-":
         yield sys.stdout
         return
@@ -88,6 +88,6 @@ def _open_output(output: str) -> Iterator[IO[str]]:
     except OSError as error:
         raise OutputError(str(path), f"it cannot be written: {error.strerror}") from error
     finally:
-        # Where the folder cannot be written, there is nothing to clear away.
+        # If the folder cannot be written, there is nothing to remove.
         with suppress(OSError):
             partial.unlink()

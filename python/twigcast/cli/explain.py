@@ -1,4 +1,4 @@
-"""``twigcast explain``: why does a message match a query or not."""
+"""``twigcast explain``: explains why a message matches a query or not."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ def explain(
     query: Annotated[str | None, typer.Option("-q", "--query", metavar="QUERY", help="The query.")] = None,
     subscriptions: Annotated[
         Path | None,
-        typer.Option("-s", "--subscriptions", metavar="SUBSCRIPTIONS", help="With --key: a file to take it from."),
+        typer.Option("-s", "--subscriptions", metavar="SUBSCRIPTIONS", help="With --key: the file of subscriptions."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The key of the subscription.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON lines.")] = False,
@@ -27,7 +27,7 @@ def explain(
     dialect: common.DialectOption = common.DialectName.XPATH,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
-    r"""Tell why a message matches a query, or where it first fails.
+    r"""Explain why a message matches a query or not.
 
     The query is followed step by step: + marks what the message has, - where the query first fails, with what the
     message has there instead.
@@ -40,13 +40,13 @@ def explain(
 
     Exit status: 0 done, 2 bad usage or query, 3 some messages rejected.
     """
-    asked = _asked(query, subscriptions, key)
-    namespaces = {**common.parse_namespaces(namespace), **asked.namespaces}
+    subscription = _subscription(query, subscriptions, key)
+    namespaces = {**common.parse_namespaces(namespace), **subscription.namespaces}
     inbox = common.MessageInput(messages, record, include, errors)
     for message in inbox:
         try:
             result = explain_query(
-                asked.query, message.xml, namespaces=namespaces, dialect=asked.dialect or dialect.dialect
+                subscription.query, message.xml, namespaces=namespaces, dialect=subscription.dialect or dialect.dialect
             )
         except RejectedMessage as error:
             inbox.reject(message.id, error)
@@ -58,8 +58,8 @@ def explain(
     return inbox.status
 
 
-def _asked(query: str | None, subscriptions: Path | None, key: str | None) -> Subscription:
-    """The query that is to be explained, as a subscription."""
+def _subscription(query: str | None, subscriptions: Path | None, key: str | None) -> Subscription:
+    """Returns the query to explain, as a subscription."""
     if query is not None and subscriptions is None and key is None:
         return Subscription("", query)
     if query is None and subscriptions is not None and key is not None:

@@ -1,4 +1,4 @@
-"""``twigcast match``: which subscriptions does each message match."""
+"""``twigcast match``: lists the subscriptions that each message matches."""
 
 import sys
 from functools import lru_cache
@@ -22,7 +22,7 @@ def match(
     on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     errors: common.ErrorsOption = common.ErrorFormat.TEXT,
 ) -> int:
-    r"""Tell which subscriptions each message matches, as JSON lines.
+    r"""List which subscriptions each message matches, as JSON lines.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def match(
             continue
         matched = matched or bool(result)
         sys.stdout.write("".join(_lines(result, message.id, nodes=nodes)))
-        inbox.tell_undecided(message.id, result.undecided)
+        inbox.report_undecided(message.id, result.undecided)
     return inbox.status or (0 if matched else common.NOTHING_MATCHED)
 
 

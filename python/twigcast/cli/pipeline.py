@@ -1,4 +1,4 @@
-"""``twigcast pipeline``: all of it, on Spark."""
+"""``twigcast pipeline``: matches and rewrites messages on Spark."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ def pipeline(
         ),
     ],
     stream: Annotated[bool, typer.Option("--stream", help="Watch the folder of messages until stopped.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="With --stream: take what is there, then stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --stream: process the present files, then stop.")] = False,
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Where Spark runs.", show_default="spark-submit's, else local[*]")
     ] = None,
@@ -41,20 +41,20 @@ def pipeline(
     on_bad_subscription: common.OnBadOption = common.OnBadSubscription.FAIL,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where a stream remembers how far it is.", show_default="in the output"),
+        typer.Option(metavar="DIR", help="Folder for the progress of a stream.", show_default="in the output"),
     ] = None,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How often a stream looks for new messages.")
     ] = 1.0,
     files_per_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many files a micro-batch of a stream takes at most.")
+        int, typer.Option(metavar="N", min=1, help="The most files in a micro-batch of a stream.")
     ] = 20_000,
 ) -> int:
-    r"""Match, rewrite and sort out messages with Spark.
+    r"""Match and rewrite messages with Spark.
 
-    A batch job replaces what an earlier one left in the output folder. A stream adds to it; each file of the watched
-    folder lands exactly once, whatever is killed in between, and changes of the subscriptions are picked up. Files
-    must be moved into the folder whole, for example written elsewhere and renamed. With --envelope each payload is put
+    A batch job replaces the output of an earlier one. A stream adds to it: each file of the watched folder is processed
+    exactly once, even if processes are killed, and changes of the subscriptions take effect. Files must be complete
+    when they appear in the folder, for example written elsewhere and renamed. With --envelope each payload is put
     into an element of that name, with the message and the key in attributes, with --envelope-query the query too.
 
     \b

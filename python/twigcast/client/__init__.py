@@ -10,8 +10,9 @@
         for delivery in client.deliveries("floods", wait=1):
             print(delivery.xml)
 
-What lives where: ``sync`` and ``asynchronous``: the two clients; ``calls``: each request as a value, shared by both;
-``values``: what they answer with; ``errors``: problems of the broker as errors; ``events``: Server-Sent Events.
+Modules: ``sync`` and ``asynchronous`` (the two clients), ``calls`` (the requests, with parameters and documentation for
+both), ``transport`` (the exchange over HTTP), ``values`` (parameters and results), ``errors`` (problems of the broker),
+``events`` (Server-Sent Events).
 """
 
 from importlib.util import find_spec

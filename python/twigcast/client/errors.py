@@ -1,4 +1,4 @@
-"""Problem documents as errors of Twigcast: those that the broker itself raised, where the client knows them."""
+"""Errors from problem documents of the broker: the ones that it raised itself, if the client has their classes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twigcast.errors import (
 
 
 class Unreachable(BrokerError):
-    """The broker did not answer. Whether it did what was asked is not known."""
+    """The broker did not answer. It may or may not have carried out the request."""
 
     code = "unreachable"
 
@@ -47,13 +47,13 @@ _QUERY: Final[Mapping[str, type[QueryError]]] = {
 }
 
 
-def of_problem(problem: Mapping[str, Any], query: str | None, retry_after: float | None) -> TwigcastError:
-    """The error that a problem document tells of.
+def error_of_problem(problem: Mapping[str, Any], query: str | None, retry_after: float | None) -> TwigcastError:
+    """Returns the error that a problem document describes.
 
     Args:
         problem: The document.
         query: The query that was sent, if there was one.
-        retry_after: Seconds, as the broker said.
+        retry_after: Seconds after which the broker allows a retry.
     """
     code, reason = str(problem.get("code", "")), str(problem.get("detail", "the request failed"))
     if code == TooMany.code:

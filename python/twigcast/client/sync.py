@@ -3,48 +3,63 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 import httpx2
 
-from twigcast.client import calls, transport
-from twigcast.client.calls import ApiRequest, Start
+from twigcast.client.calls import ApiRequest, BrokerApi, describe
 from twigcast.client.errors import Unreachable
-from twigcast.client.events import EventParser, ReceivedEvents
-from twigcast.client.lines import as_lines
-from twigcast.client.transport import Retries
-from twigcast.client.values import (
-    Accepted,
-    DeadLetter,
-    Delivery,
-    Explanation,
-    Imported,
-    Message,
-    Messages,
-    Publication,
-    QueryReport,
-    Rejected,
-    Subscription,
-    Webhook,
-)
-from twigcast.errors import TwigcastError
-from twigcast.registration import Dialect
+from twigcast.client.events import Acknowledgements, EventParser, ReceivedEvents
+from twigcast.client.transport import Attempts, Retries, problem, read_answer, stream_arguments, unreachable
+from twigcast.client.values import Delivery, Page
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Client:
-    """A client of a broker. All methods raise the errors that the broker raised, and Unreachable where there is none.
+def _sent(call: Callable[Concatenate[BrokerApi, P], ApiRequest[T]]) -> Callable[Concatenate[Client, P], T]:
+    """Returns the method that sends the request of a call and returns the answer."""
 
-    Args:
-        url: Where the broker is.
-        token: An API token.
-        retries: How requests that may be repeated are repeated.
-        http: A client of httpx2 to use, with its own settings (proxies, certificates); by default a new one.
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._send(call(self._api, *args, **kwargs))
+
+    return describe(method, call)
+
+
+def _listed(
+    call: Callable[Concatenate[BrokerApi, P], ApiRequest[Page[T]]],
+) -> Callable[Concatenate[Client, P], list[T]]:
+    """Returns the method that fetches all pages and returns their items."""
+
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> list[T]:
+        return list(self._items(call(self._api, *args, **kwargs)))
+
+    return describe(method, call, list)
+
+
+def _iterated(
+    call: Callable[Concatenate[BrokerApi, P], ApiRequest[Page[T]]],
+) -> Callable[Concatenate[Client, P], Iterator[T]]:
+    """Returns the method that yields the items of all pages and fetches each page when it is needed."""
+
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return self._items(call(self._api, *args, **kwargs))
+
+    return describe(method, call, Iterator)
+
+
+class Client:
+    """A client of a broker. All methods raise the errors of the broker, and Unreachable if it does not answer.
 
     Use it as a context manager, or close it.
+
+    Args:
+        url: The address of the broker.
+        token: An API token.
+        retries: The retries of requests that may be repeated.
+        http: A client of httpx2 with settings of its own (proxies, certificates); by default a new one.
     """
 
     def __init__(
@@ -55,13 +70,12 @@ class Client:
         retries: Retries | None = None,
         http: httpx2.Client | None = None,
     ) -> None:
-        self._url = url.rstrip("/")
+        self._api = BrokerApi(url, token)
         self._retries = retries or Retries()
         self._http = http or httpx2.Client()
-        self._headers = transport.headers(token)
 
     def close(self) -> None:
-        """Close its connections."""
+        """Closes its connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -72,224 +86,62 @@ class Client:
     ) -> None:
         self.close()
 
-    def _do(self, call: ApiRequest[T]) -> T:
-        failed = 0
-        sent = transport.arguments(call)
-        sent["url"] = self._url + call.path
-        sent["headers"] = {**self._headers, **sent.get("headers", {})}
+    def _send(self, request: ApiRequest[T]) -> T:
+        if not request.is_needed:
+            return request.read(None)
+        attempts = Attempts(request, self._retries)
         while True:
-            response = None
             try:
-                response = self._http.request(**sent)
-                if not transport.is_passing(call, response):
-                    return transport.outcome(call, response)
-                error: TwigcastError = transport.problem(response, call.asked)
-            except httpx2.TransportError as reason:
-                error = transport.unreachable(self._url, reason)
-                if not (call.repeatable or isinstance(reason, httpx2.ConnectError)):
-                    raise error from reason
-            failed += 1
-            if failed >= self._retries.attempts:
-                raise error
-            time.sleep(self._retries.wait(failed, None if response is None else transport.retry_after(response)))
+                response = self._http.request(**attempts.arguments)
+            except httpx2.TransportError as failure:
+                wait = attempts.wait_after_failure(failure)
+            else:
+                if attempts.is_final(response):
+                    return read_answer(request, response)
+                wait = attempts.wait_after(response)
+            time.sleep(wait)
 
-    # Publishing
-
-    def publish(
-        self,
-        xml: bytes | str,
-        *,
-        message_id: str | None = None,
-        source: str | None = None,
-        charset: str | None = None,
-    ) -> Accepted:
-        """Publish a message; it is durably stored when this returns.
-
-        Args:
-            xml: The message; as bytes in any encoding that it declares.
-            message_id: Your own; the broker accepts a message once under an id from one source. By default random.
-            source: Where it comes from.
-            charset: The encoding of ``xml``, where its declaration is not to count.
-
-        Raises:
-            MalformedMessage: It is not well-formed XML. The broker keeps it.
-            UnreadableMessage: It is over a limit, or cannot be processed otherwise. The broker keeps it.
-            TooMany: Too many were published lately.
-        """
-        return self._do(calls.publish(xml, message_id, source, charset))
-
-    def publish_many(
-        self, messages: Iterable[Publication | bytes | str], *, source: str | None = None
-    ) -> list[Accepted | Rejected]:
-        """Publish a batch by one request: what became of each message, in order."""
-        return self._do(calls.publish_many(messages, source))
-
-    def messages(self, *, after: int = 0, limit: int = 100, source: str | None = None, xml: bool = False) -> Messages:
-        """A page of stored messages, in the order in which they were accepted; with ``xml`` the messages themselves."""
-        return self._do(calls.messages(after, limit, source, xml=xml))
-
-    def message(self, seq: int) -> Message:
-        """A stored message."""
-        return self._do(calls.message(seq))
-
-    # Subscribing
-
-    def subscribe(
-        self,
-        key: str,
-        query: str,
-        *,
-        namespaces: Mapping[str, str] | None = None,
-        dialect: Dialect | None = None,
-        subscriber: str | None = None,
-        webhook: Webhook | None = None,
-        start: Start = "now",
-    ) -> Subscription:
-        """Subscribe.
-
-        Args:
-            key: Your own identifier of the subscription.
-            query: XPath, or For-Where-Return.
-            namespaces: Prefix to namespace; the empty prefix gives that of element names without one.
-            dialect: How the query is read.
-            subscriber: Whose queue its deliveries go to; by default its own, named by its key.
-            webhook: Where deliveries are posted to; by default they wait to be fetched.
-            start: ``"now"``, or where in the past to begin: right after a cursor (a number), with the first message
-                of a time, or with the message of an id.
-
-        Raises:
-            QueryError: The query is refused.
-            Conflict: The key is taken, or the subscriber cannot be shared.
-        """
-        return self._do(calls.subscribe(key, query, namespaces, dialect, subscriber, webhook, start))
-
-    def replace(
-        self,
-        key: str,
-        query: str,
-        *,
-        namespaces: Mapping[str, str] | None = None,
-        dialect: Dialect | None = None,
-        subscriber: str | None = None,
-        webhook: Webhook | None = None,
-    ) -> Subscription:
-        """Give a subscription another query and delivery, or make it. Arguments as for :meth:`subscribe`."""
-        return self._do(calls.replace(key, query, namespaces, dialect, subscriber, webhook))
-
-    def subscription(self, key: str) -> Subscription:
-        """A subscription."""
-        return self._do(calls.subscription(key))
-
-    def subscriptions(self, *, subscriber: str | None = None) -> Iterator[Subscription]:
-        """All subscriptions in order of their keys, or those of a subscriber."""
-        after = None
+    def _items(self, request: ApiRequest[Page[T]]) -> Iterator[T]:
         while True:
-            page, after = self._do(calls.subscriptions(after, calls.PAGE, subscriber))
-            yield from page
-            if after is None:
+            page = self._send(request)
+            yield from page.items
+            if page.next is None:
                 return
+            request = request.following(page.next)
 
-    def pause(self, key: str) -> Subscription:
-        """Pause a subscription: new messages do not count for it, what is pending waits."""
-        return self._do(calls.change_state(key, "pause"))
+    publish = _sent(BrokerApi.publish)
+    publish_many = _sent(BrokerApi.publish_many)
+    messages = _sent(BrokerApi.messages)
+    message = _sent(BrokerApi.message)
 
-    def resume(self, key: str) -> Subscription:
-        """Let a paused or suspended subscription go on."""
-        return self._do(calls.change_state(key, "resume"))
+    subscribe = _sent(BrokerApi.subscribe)
+    replace = _sent(BrokerApi.replace)
+    subscription = _sent(BrokerApi.subscription)
+    subscriptions = _iterated(BrokerApi.subscriptions)
+    pause = _sent(BrokerApi.pause)
+    resume = _sent(BrokerApi.resume)
+    unsubscribe = _sent(BrokerApi.unsubscribe)
+    import_subscriptions = _sent(BrokerApi.import_subscriptions)
+    export_subscriptions = _sent(BrokerApi.export_subscriptions)
 
-    def unsubscribe(self, key: str) -> None:
-        """Delete a subscription, with what it has pending."""
-        self._do(calls.unsubscribe(key))
+    check = _sent(BrokerApi.check)
+    explain = _listed(BrokerApi.explain)
 
-    def import_subscriptions(
-        self, subscriptions: Iterable[Mapping[str, Any]] | bytes, *, replace: bool = False
-    ) -> Imported:
-        """Subscribe many times.
+    pull = _sent(BrokerApi.pull)
+    acknowledge = _sent(BrokerApi.acknowledge)
+    acknowledge_up_to = _sent(BrokerApi.acknowledge_up_to)
+    give_back = _sent(BrokerApi.give_back)
 
-        Args:
-            subscriptions: Members as of ``POST /subscriptions``, or JSON lines with them.
-            replace: Whether those that are there already are replaced.
-        """
-        return self._do(calls.import_subscriptions(as_lines(subscriptions), replace=replace))
-
-    def export_subscriptions(self) -> list[dict[str, Any]]:
-        """All subscriptions, as an import takes them, without secrets."""
-        return self._do(calls.export_subscriptions())
-
-    def check(
-        self, query: str, *, namespaces: Mapping[str, str] | None = None, dialect: Dialect | None = None
-    ) -> QueryReport:
-        """Whether a text is a query, how it would run, and what looks wrong with it."""
-        return self._do(calls.check(query, namespaces, dialect))
-
-    def explain(
-        self,
-        query: str | None = None,
-        *,
-        key: str | None = None,
-        subscriber: str | None = None,
-        xml: str | None = None,
-        seq: int | None = None,
-        message: str | None = None,
-        namespaces: Mapping[str, str] | None = None,
-        dialect: Dialect | None = None,
-    ) -> list[Explanation]:
-        """Why queries match a message or not.
-
-        Args:
-            query: The query; or
-            key: that of a subscription; or
-            subscriber: all those of a subscriber.
-            xml: The message; or
-            seq: a stored one, by its sequence number; or
-            message: a stored one, by its id.
-            namespaces: Of ``query``.
-            dialect: Of ``query``.
-        """
-        asked = (query, key, subscriber, xml, seq, message, namespaces, dialect)
-        result, after = self._do(calls.explain(*asked))
-        while after is not None:
-            more, after = self._do(calls.explain(*asked, after))
-            result += more
-        return result
-
-    # Deliveries
-
-    def pull(
-        self, subscriber: str, *, wait: float = 0.0, limit: int = 100, visibility: float | None = None
-    ) -> list[Delivery]:
-        """Lease deliveries; those that are not acknowledged within ``visibility`` seconds are handed out again.
-
-        Args:
-            subscriber: Whose.
-            wait: Seconds to wait for the first one.
-            limit: How many at most.
-            visibility: Seconds.
-        """
-        return self._do(calls.pull(subscriber, wait, limit, visibility))
-
-    def acknowledge(self, subscriber: str, deliveries: Sequence[Delivery | str]) -> None:
-        """Say that deliveries are done."""
-        ids = [item if isinstance(item, str) else item.id for item in deliveries]
-        if ids:
-            self._do(calls.acknowledge(subscriber, ids))
-
-    def acknowledge_up_to(self, subscriber: str, delivery: Delivery | str) -> None:
-        """Say that all deliveries up to one are done."""
-        self._do(calls.acknowledge_up_to(subscriber, delivery if isinstance(delivery, str) else delivery.id))
-
-    def give_back(self, subscriber: str, deliveries: Sequence[Delivery | str], *, delay: float = 0.0) -> None:
-        """Give pulled deliveries back, to be handed out again after ``delay`` seconds."""
-        ids = [item if isinstance(item, str) else item.id for item in deliveries]
-        if ids:
-            self._do(calls.give_back(subscriber, ids, delay))
+    dead_letters = _sent(BrokerApi.dead_letters)
+    retry_dead_letters = _sent(BrokerApi.retry_dead_letters)
+    delete_dead_letters = _sent(BrokerApi.delete_dead_letters)
 
     def deliveries(
         self, subscriber: str, *, wait: float = 20.0, limit: int = 100, visibility: float | None = None
     ) -> Generator[Delivery, None, None]:
-        """Pull deliveries, one after the other, until none comes within ``wait`` seconds.
+        """Pulls deliveries one after the other, until none comes within ``wait`` seconds.
 
-        Each is acknowledged when the next one is asked for. What the loop leaves without finishing is given back.
+        Each one is acknowledged when the next one is requested. If the loop ends early, the rest is given back.
         """
         while batch := self.pull(subscriber, wait=wait, limit=limit, visibility=visibility):
             done = 0
@@ -304,21 +156,21 @@ class Client:
     def stream(
         self, subscriber: str, *, last: str | None = None, automatic: bool = False
     ) -> Generator[Delivery, None, None]:
-        """Listen to the deliveries of a subscriber, without end; connections that break are made again.
+        """Yields the deliveries of a subscriber without end, and reconnects if a connection breaks.
 
-        Each is acknowledged some time after the next one is asked for (the broker hands out again what was not), none
-        comes twice.
+        Each one is acknowledged some time after the next one is requested; the broker delivers again what is not
+        acknowledged. None is yielded twice.
 
         Args:
-            subscriber: Whose.
-            last: Id of the last delivery that is done, when this goes on with an earlier stream.
-            automatic: Leave it to the broker to take what it has sent as done.
+            subscriber: The subscriber.
+            last: Id of the last delivery that is done, if this continues an earlier stream.
+            automatic: Whether the broker counts as done what it has sent.
         """
-        seen = ReceivedEvents(last)
+        received = ReceivedEvents(last)
         failed = 0
         while True:
             try:
-                for delivery in self._connection(subscriber, seen, automatic=automatic):
+                for delivery in self._connection(subscriber, received, automatic=automatic):
                     failed = 0
                     yield delivery
             except Unreachable:
@@ -327,81 +179,36 @@ class Client:
                     raise
             time.sleep(self._retries.wait(max(failed, 1), None))
 
-    def _connection(self, subscriber: str, seen: ReceivedEvents, *, automatic: bool) -> Generator[Delivery, None, None]:
-        query = {"subscriber": subscriber, "ack": "auto" if automatic else "explicit"}
-        timeout = httpx2.Timeout(transport.SILENCE_SECONDS, connect=transport.CONNECT_SECONDS)
-        url = f"{self._url}/deliveries/stream"
+    def _connection(
+        self, subscriber: str, received: ReceivedEvents, *, automatic: bool
+    ) -> Generator[Delivery, None, None]:
+        arguments = stream_arguments(self._api, subscriber, received.last, automatic=automatic)
         try:
-            with self._http.stream(
-                "GET", url, params=query, headers={**self._headers, **seen.headers}, timeout=timeout
-            ) as response:
+            with self._http.stream(**arguments) as response:
                 if not response.is_success:
                     response.read()
-                    raise transport.problem(response)
-                yield from self._events(response, subscriber, seen, automatic=automatic)
-        except httpx2.TransportError as error:
-            raise transport.unreachable(self._url, error) from error
+                    raise problem(response)
+                yield from self._events(response, subscriber, received, automatic=automatic)
+        except httpx2.TransportError as failure:
+            raise unreachable(self._api.url, failure) from failure
 
     def _events(
-        self, response: httpx2.Response, subscriber: str, seen: ReceivedEvents, *, automatic: bool
+        self, response: httpx2.Response, subscriber: str, received: ReceivedEvents, *, automatic: bool
     ) -> Generator[Delivery, None, None]:
         parser = EventParser()
-        acks = _Acks(self, subscriber, seen, is_on=not automatic)
+        done = Acknowledgements(received, automatic=automatic)
         try:
             for data in response.iter_raw():
                 for delivery in parser.feed(data):
-                    if delivery is not None and seen.is_new(delivery):
+                    if delivery is not None and received.is_new(delivery):
                         try:
                             yield delivery
                         except GeneratorExit:
-                            seen.forget(delivery)
+                            received.forget(delivery)
                             raise
-                        acks.done(delivery)
-                acks.flush_if_due()
+                        done.add(delivery)
+                    if (last := done.take_due()) is not None:
+                        self.acknowledge_up_to(subscriber, last)
         finally:
-            acks.flush()
-
-    # Dead letters
-
-    def dead_letters(self, *, before: int | None = None, limit: int = 100, key: str | None = None) -> list[DeadLetter]:
-        """Deliveries that were given up, newest first."""
-        return self._do(calls.dead_letters(before, limit, key))
-
-    def retry_dead_letters(self, dead_letters: Sequence[DeadLetter | int]) -> int:
-        """Have dead letters delivered again; how many are tried."""
-        return self._do(calls.dead_letters_do("retry", _numbers(dead_letters)))
-
-    def delete_dead_letters(self, dead_letters: Sequence[DeadLetter | int]) -> int:
-        """Remove dead letters for good; how many there were."""
-        return self._do(calls.dead_letters_do("delete", _numbers(dead_letters)))
-
-
-def _numbers(dead_letters: Sequence[DeadLetter | int]) -> list[int]:
-    return [item if isinstance(item, int) else item.dead_letter for item in dead_letters]
-
-
-class _Acks:
-    """Acknowledges what is done, in groups."""
-
-    def __init__(self, client: Client, subscriber: str, seen: ReceivedEvents, *, is_on: bool) -> None:
-        self._client = client
-        self._subscriber = subscriber
-        self._seen = seen
-        self._is_on = is_on
-        self._count = 0
-        self._at = time.monotonic()
-
-    def done(self, delivery: Delivery) -> None:
-        self._seen.last = delivery.id
-        self._count += 1
-        if self._count >= calls.ACKNOWLEDGED_COUNT:
-            self.flush()
-
-    def flush_if_due(self) -> None:
-        if time.monotonic() - self._at >= calls.ACKNOWLEDGED_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        count, self._count, self._at = self._count, 0, time.monotonic()
-        if self._is_on and count and self._seen.last is not None:
-            self._client.acknowledge_up_to(self._subscriber, self._seen.last)
+            if (last := done.take()) is not None:
+                self.acknowledge_up_to(subscriber, last)

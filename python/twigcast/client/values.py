@@ -1,11 +1,22 @@
-"""What the client answers with."""
+"""The values that the methods of the clients take and return."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list."""
+
+    items: Sequence[T]
+    next: str | None
+    """The start of the next page, or ``None`` on the last one."""
 
 
 def _time(text: str) -> datetime:
@@ -20,22 +31,22 @@ class Accepted:
     """Its sequence number."""
     id: str
     matches: int
-    """How many subscriptions it matched."""
+    """Number of subscriptions that it matched."""
     duplicate: bool = False
-    """It was there already, under this id from this source; nothing was delivered anew."""
+    """Whether a message with this id from this source was stored already; if so, nothing new was delivered."""
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Accepted:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(result["seq"], result["id"], result["matches"], result["status"] == "duplicate")
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message of a batch that was rejected. The broker keeps it, whole."""
+    """A message of a batch that was rejected. The broker keeps all of it."""
 
     number: int
-    """Among the rejected ones."""
+    """Its number among the rejected messages of the broker."""
     id: str | None
     code: str
     reason: str
@@ -44,7 +55,7 @@ class Rejected:
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Rejected:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(result["rejected"], result["id"], result["code"], result["reason"], result["line"], result["column"])
 
 
@@ -54,9 +65,9 @@ class Publication:
 
     xml: bytes | str
     id: str | None = None
-    """A message is accepted once under an id from one source."""
+    """The broker accepts one message per id and source."""
     source: str | None = None
-    """``None``: that of the batch."""
+    """Its source; ``None`` for that of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +81,11 @@ class Message:
     matches: int
     bytes: int
     xml: str | None
-    """``None`` in lists without messages themselves."""
+    """The message itself; ``None`` in lists without it."""
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Message:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(**{**result, "received": _time(result["received"])})
 
 
@@ -84,18 +95,18 @@ class Messages:
 
     messages: Sequence[Message]
     cursor: int
-    """As ``after`` it lists what came later, and subscribes to exactly what came later."""
+    """The position after this page: as ``after``, or as the start of a subscription, it excludes what is here."""
     more: bool
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Messages:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls([Message.of(item) for item in result["messages"]], result["cursor"], result["more"])
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Deliveries are posted to a URL, signed if there is a secret."""
+    """A URL that deliveries are posted to, signed if there is a secret."""
 
     url: str
     secret: str | None = field(default=None, repr=False)
@@ -103,7 +114,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription as the broker has it."""
+    """A subscription of the broker."""
 
     key: str
     query: str
@@ -117,15 +128,15 @@ class Subscription:
     """Why the broker suspended it."""
     created: datetime
     replaying: bool
-    """Whether a replay of the past goes on."""
+    """Whether past messages are still being replayed."""
     pending: int | None
-    """Deliveries that wait for its subscriber; only where one subscription was asked for."""
+    """Deliveries that wait for its subscriber; ``None`` in lists."""
     warnings: Sequence[str]
-    """What looks wrong with the query, when it is new."""
+    """What looks wrong with the query, if it is new."""
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Subscription:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(
             key=result["key"],
             query=result["query"],
@@ -148,9 +159,9 @@ class Delivery:
     """A message for one subscription."""
 
     id: str
-    """For acknowledgement, and to recognise one that comes twice."""
+    """Its id for acknowledgement, which also identifies repeated deliveries."""
     key: str
-    """Of the subscription."""
+    """The key of the subscription."""
     xml: str | None
     """The message, or the result of a query that rewrites."""
     seq: int
@@ -159,13 +170,13 @@ class Delivery:
     source: str
     received: datetime
     redelivered: bool
-    """It may have come before."""
+    """Whether it may have come before."""
     rewritten: bool
-    """``xml`` is the result of a query that rewrites."""
+    """Whether ``xml`` is the result of a query that rewrites."""
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> Delivery:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(
             id=result["id"],
             key=result["key"],
@@ -181,32 +192,32 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class QueryReport:
-    """What is known of a query. True when it is one."""
+    """The result of checking a query, which is true if the query is valid."""
 
     valid: bool
     normal_form: str | None
     route: str | None
     reason: str | None
-    """Why it runs so, or what is wrong."""
+    """The reason for the route, or what is wrong with the query."""
     warnings: Sequence[str]
     column: int | None
-    """Place of the error, in characters from 1."""
+    """Position of the error, in characters from 1."""
     expected: Sequence[str]
     caret: str | None
-    """The place of the error, as two lines of text."""
+    """The position of the error, as two lines of text."""
 
     def __bool__(self) -> bool:
         return self.valid
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> QueryReport:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(**{name: result[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a query matches a message or not. True when it matches; ``str()`` tells it to people."""
+    """The reason why a query matches a message or not. It is true if the query matches; ``str()`` returns its text."""
 
     key: str | None
     query: str
@@ -223,7 +234,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A delivery that the broker gave up."""
+    """A delivery that the broker has given up."""
 
     dead_letter: int
     """Its number."""
@@ -237,7 +248,7 @@ class DeadLetter:
 
     @classmethod
     def of(cls, result: Mapping[str, Any]) -> DeadLetter:
-        """From the broker's answer."""
+        """Reads it from the answer of the broker."""
         return cls(**{**result, "at": _time(result["at"])})
 
 
@@ -253,11 +264,11 @@ class RefusedLine:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of an import."""
+    """The outcome of an import."""
 
     lines: int
     added: int
     replaced: int
     refused: int
     errors: Sequence[RefusedLine]
-    """Of the first lines that were refused."""
+    """The errors of the first lines that were refused."""

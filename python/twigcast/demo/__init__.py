@@ -1,8 +1,8 @@
-"""A small made-up feed and a thousand subscriptions to it, for ``make demo`` and for trying things out.
+"""A small synthetic feed with a thousand subscriptions, for ``make demo`` and for first experiments.
 
-- ``messages``: news stories, public alerts and auctions, some of them broken as real ones are
-- ``subscriptions``: what readers, emergency desks and bidders might ask for
-- ``__main__``: ``python -m twigcast.demo``: writes both, runs the pipeline and shows what came out
+- ``messages``: news stories, public alerts and auctions, some of them malformed as in real feeds
+- ``subscriptions``: queries of readers, emergency desks and bidders
+- ``__main__``: ``python -m twigcast.demo`` writes both, runs the pipeline and shows the results
 
-Everything is made by seeded generators: the same seed gives the same bytes.
+All data comes from seeded generators: the same seed gives the same bytes.
 """

@@ -1,4 +1,4 @@
-"""``python -m twigcast.demo``: a made-up feed against a thousand subscriptions, through ``twigcast pipeline``."""
+"""``python -m twigcast.demo``: a synthetic feed against a thousand subscriptions, through ``twigcast pipeline``."""
 
 import argparse
 import io
@@ -23,10 +23,10 @@ _PAYLOAD_WIDTH: Final = 300
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the feed and the subscriptions, run the pipeline, and show what came out."""
+    """Writes the feed and the subscriptions, runs the pipeline, and shows the results."""
     parser = argparse.ArgumentParser(prog="python -m twigcast.demo", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("demo-output"), help="where everything goes (%(default)s)")
-    parser.add_argument("--seed", type=int, default=SEED, help="another seed makes another feed (%(default)s)")
+    parser.add_argument("--folder", type=Path, default=Path("demo-output"), help="folder for all files (%(default)s)")
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of the feed (%(default)s)")
     options = parser.parse_args(arguments)
     folder: Path = options.folder
     messages, population, output = folder / "messages", folder / "subscriptions.jsonl", folder / "output"
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     command = ["pipeline", "--messages", messages, "--subscriptions", population, "--output", output]
     print(f"$ twigcast {' '.join(map(str, command))}", flush=True)
     status = subprocess.run([sys.executable, "-m", "twigcast", *map(str, command)], check=False).returncode  # noqa: S603
-    if status not in (0, 3):  # 3: some messages were rejected, as they should be
+    if status not in (0, 3):  # 3: some messages were rejected, as expected
         return status
     for line in report(output):
         print(line)
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def write_feed(folder: Path, messages: Iterable[tuple[str, bytes]]) -> dict[str, int]:
-    """Write a feed as feeds come: news and alerts as files, auctions in an archive. Returns the size of each family."""
+    """Writes news and alerts as files and auctions in an archive, and returns the number of messages by family."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     families: dict[str, int] = {}
@@ -67,7 +67,7 @@ def write_feed(folder: Path, messages: Iterable[tuple[str, bytes]]) -> dict[str,
 
 
 def write_subscriptions(path: Path, population: Iterable[Subscription]) -> int:
-    """Write subscriptions as JSON lines; how many there are."""
+    """Writes subscriptions as JSON lines, and returns how many there are."""
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for subscription in population:
@@ -80,7 +80,7 @@ def write_subscriptions(path: Path, population: Iterable[Subscription]) -> int:
 
 
 def report(output: Path) -> Iterator[str]:
-    """What came out, in lines for people."""
+    """Yields lines that show the results."""
     deliveries = pq.read_table(output / "deliveries").to_pylist()
     yield f"\nThree of {len(deliveries):,} deliveries, one of each family:"
     for row in _one_of_each(deliveries):
@@ -95,7 +95,7 @@ def report(output: Path) -> Iterator[str]:
 
 
 def _one_of_each(deliveries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first deliveries of different families."""
+    """Returns the first delivery of each family."""
     shown: dict[str, dict[str, Any]] = {}
     for row in sorted(deliveries, key=lambda row: (row["message_id"], row["key"])):
         shown.setdefault(row["key"].partition("-")[0], row)

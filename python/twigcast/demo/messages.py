@@ -1,4 +1,4 @@
-"""A made-up feed: news stories, public alerts and auctions, a few of them broken in ways that real feeds know."""
+"""A synthetic feed: news stories, public alerts and auctions, a few of them malformed as in real feeds."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,23 +23,20 @@ from twigcast.demo.vocabulary import (
 )
 
 MESSAGES: Final = 500
-"""How many messages a feed has."""
+"""Number of messages of a feed."""
 
 BROKEN_EVERY: Final = 40
-"""One message in so many is broken."""
+"""The distance between malformed messages."""
 
 
 def feed(seed: int, count: int = MESSAGES) -> Iterator[tuple[str, bytes]]:
-    """The messages of a feed.
+    """Yields the name (``family/number.xml``) and bytes of each message of a feed.
 
     Args:
         seed: The same seed gives the same feed.
-        count: How many messages.
-
-    Yields:
-        Name (``family/number.xml``) and bytes of each.
+        count: Number of messages.
     """
-    chance = random.Random(seed)  # noqa: S311 - made-up data, to be the same each time
+    chance = random.Random(seed)  # noqa: S311 - reproducible data, no secret
     families: tuple[tuple[str, Callable[[random.Random, int], str]], ...] = (
         ("news", _story),
         ("alerts", _alert),
@@ -53,13 +50,13 @@ def feed(seed: int, count: int = MESSAGES) -> Iterator[tuple[str, bytes]]:
 
 
 def _encoded(chance: random.Random, text: str) -> bytes:
-    """Most messages are UTF-8; some are not, and say so."""
+    """Returns a message in UTF-8 or, sometimes, in another encoding that it declares."""
     encoding = chance.choices(("utf-8", "iso-8859-1", "utf-16"), weights=(94, 4, 2))[0]
     return f'<?xml version="1.0" encoding="{encoding}"?>\n{text}\n'.encode(encoding)
 
 
 def _broken(chance: random.Random, text: str, kind: int) -> bytes:
-    """A message as it should not be."""
+    """Returns a message with one of ten errors."""
     position = chance.randrange(len(text) // 3, 2 * len(text) // 3)
     end = text.rindex("</")
     breaks: tuple[Callable[[], bytes], ...] = (

@@ -1,7 +1,7 @@
-"""A thousand made-up subscriptions: what readers, emergency desks and bidders might ask for.
+"""A thousand synthetic subscriptions of readers, emergency desks and bidders.
 
-Two in three are path queries, which deliver the message as it is; the others are For-Where-Return queries, which say
-what to make of it.
+Two in three are path queries, which deliver the message as it is; the other ones are For-Where-Return queries, which
+rewrite it.
 """
 
 import random
@@ -24,22 +24,22 @@ from twigcast.demo.vocabulary import (
 from twigcast.registration import Subscription
 
 SUBSCRIPTIONS: Final = 1_000
-"""How many subscriptions there are."""
+"""Number of subscriptions."""
 
 REWRITING_SHARE: Final = 1 / 3
-"""How many of them are For-Where-Return queries."""
+"""The share of For-Where-Return queries."""
 
 Maker = Callable[[random.Random], str]
 
 
 def subscriptions(seed: int, count: int = SUBSCRIPTIONS) -> Iterator[Subscription]:
-    """The subscriptions, all different.
+    """Yields subscriptions that all differ.
 
     Args:
         seed: The same seed gives the same subscriptions.
-        count: How many; there are enough different ones for several thousand.
+        count: Their number. There are several thousand different ones.
     """
-    chance = random.Random(seed)  # noqa: S311 - made-up data, to be the same each time
+    chance = random.Random(seed)  # noqa: S311 - reproducible data, no secret
     seen: set[str] = set()
     while len(seen) < count:
         makers = _REWRITING if chance.random() < REWRITING_SHARE else _PATHS

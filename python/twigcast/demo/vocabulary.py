@@ -1,4 +1,4 @@
-"""The made-up world that messages and subscriptions of the demonstration share."""
+"""The names and values that messages and subscriptions of the demonstration share."""
 
 from typing import Final
 

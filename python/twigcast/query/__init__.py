@@ -1,19 +1,19 @@
 """Queries as data: the algebra of XPath 1.0 and of For-Where-Return, in Python.
 
-The compiled core parses and matches; this module is for programs that *look at* queries or *make* them: the published
+The compiled core parses and matches; this module is for programs that *inspect* or *build* queries: the published
 algorithms (:mod:`twigcast.lab.reference`), planning (:mod:`twigcast.lab.transform`), the overlays. Every class is a
-frozen dataclass, so queries compare and hash by structure; :func:`parse` makes them from text, ``str()`` gives text
-again::
+frozen dataclass, so queries compare and hash by structure. :func:`parse` returns them from text, and ``str()`` returns
+their text::
 
     >>> from twigcast.query import Path, child, descendant, attribute, equal
     >>> str(Path.absolute(child("nitf"), descendant("p", equal(attribute("lang"), "en"), child("em"))))
     '/nitf//p[@lang = "en"][em]'
 
 Steps follow XPath with one convenience: ``//name``, which XPath defines as ``/descendant-or-self::node()/child::name``,
-is one step whose axis is :attr:`Axis.DESCENDANT_CHILD`, as in all the papers. Positions in it count among siblings.
+is one step whose axis is :attr:`Axis.DESCENDANT_CHILD`, as in all the papers. Its positions count among siblings.
 
-What lives where: ``xpath``: XPath 1.0; ``flwr``: For-Where-Return; ``making``: functions to make queries with;
-``reading``: from text.
+Modules: ``xpath`` (XPath 1.0), ``flwr`` (For-Where-Return), ``making`` (functions that build queries), ``reading``
+(queries from text).
 """
 
 from twigcast.query.flwr import (

@@ -30,7 +30,7 @@ from twigcast.query.xpath import (
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """``(a, b, ...)``: the items one after the other; none: ``()``."""
+    """``(a, b, ...)``: the items one after the other; ``()`` if there is none."""
 
     items: tuple[Item, ...]
 
@@ -70,7 +70,7 @@ class OrderKey:
     key: Expr
     descending: bool = False
     empty_greatest: bool = False
-    """An empty node-set goes after everything instead of before."""
+    """Whether an empty node-set is ordered last instead of first."""
 
     def __str__(self) -> str:
         direction = " descending" if self.descending else ""
@@ -190,11 +190,11 @@ Item: TypeAlias = Sequence | ForWhereReturn | IfExpression | Constructor | Expr
 """Something that evaluates to a sequence of nodes and values. An expression: copies of its nodes, or its value."""
 
 Query: TypeAlias = Item
-"""What a subscriber may leave: an XPath expression, or a For-Where-Return query."""
+"""A query of a subscription: an XPath expression, or a For-Where-Return query."""
 
 
 def expressions(query: Query) -> Iterator[Expr]:
-    """Every XPath expression in a query, outermost first: itself, operands, predicates, arguments, return paths."""
+    """Yields every XPath expression in a query: the outer ones first, then operands, predicates and arguments."""
     if isinstance(query, Expr):
         yield query
         parts: Iterable[Item] = _parts_of_expression(query)
@@ -241,7 +241,7 @@ def _parts_of_expression(expression: Expr) -> tuple[Expr, ...]:
 
 
 def _delimited(item: Item) -> str:
-    """An item before a keyword, which a slash at its end would take for the name of a step."""
+    """Returns the text of an item before a keyword, which a slash at its end would turn into the name of a step."""
     text = str(item)
     return f"({text})" if text.endswith("/") else text
 
@@ -251,6 +251,6 @@ def _escaped(text: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Text inside a quoted attribute value, where white space has to be kept from being normalised."""
+    """Returns text inside a quoted attribute value, with white space escaped, as parsers would normalise it."""
     escaped = _escaped(value).replace('"', "&quot;")
     return "".join(f"&#{ord(character)};" if character in "\t\n\r" else character for character in escaped)

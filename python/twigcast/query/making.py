@@ -1,4 +1,4 @@
-"""Making queries in programs, with less to write."""
+"""Short functions that build queries in programs."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ from twigcast.query.xpath import (
 
 
 def child(name: str, *predicates: Expr) -> Step:
-    """``/name[...]``; ``*`` for any."""
+    """Builds ``/name[...]``; ``*`` is any name."""
     return Step(Axis.CHILD, _name_test(name), predicates)
 
 
 def descendant(name: str, *predicates: Expr) -> Step:
-    """``//name[...]``; ``*`` for any."""
+    """Builds ``//name[...]``; ``*`` is any name."""
     return Step(Axis.DESCENDANT_CHILD, _name_test(name), predicates)
 
 
 def attribute(name: str) -> Path:
-    """``@name``, of the context node."""
+    """Builds ``@name``, of the context node."""
     return Path.relative(Step(Axis.ATTRIBUTE, _name_test(name)))
 
 
 def text() -> Path:
-    """``text()``, of the context node."""
+    """Builds ``text()``, of the context node."""
     return Path.relative(Step(Axis.CHILD, TEXT))
 
 
 def itself() -> Path:
-    """``.``"""
+    """Builds ``.``, the context node."""
     return Path.relative(Step(Axis.SELF, NODE))
 
 
 def nested(*steps: Step) -> Path:
-    """A nested path: ``[step/step...]`` when it stands as a predicate."""
+    """Builds a nested path: ``[step/step...]`` if it is used as a predicate."""
     return Path.relative(*steps)
 
 
 def compare(left: Expr, operator: Operator | str, right: Expr | str | float) -> Compare:
-    """``left op right``; a plain string or number on the right becomes a constant."""
+    """Builds ``left op right``; a plain string or number on the right becomes a constant."""
     return Compare(Operator(operator), left, _constant(right))
 
 
 def equal(left: Expr, right: Expr | str | float) -> Compare:
-    """``left = right``"""
+    """Builds ``left = right``."""
     return compare(left, Operator.EQUAL, right)
 
 
 def position(operator: Operator | str, value: float) -> Compare:
-    """``position() op value``"""
+    """Builds ``position() op value``."""
     return compare(FunctionCall("position"), operator, value)
 
 

@@ -1,4 +1,4 @@
-"""From the compiled parser's JSON to the algebra."""
+"""The algebra of a query from the JSON of the compiled parser."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ from twigcast.query.xpath import (
 
 Json: TypeAlias = dict[str, Any]
 
-#: Declared everywhere, by the Recommendation on namespaces.
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+"""The namespace of the prefix ``xml``, which needs no declaration."""
 
 _CONSTRUCTORS = ("element", "comment-constructor", "processing-instruction-constructor")
 _SELF = Step(Axis.SELF, NODE)
@@ -63,12 +63,12 @@ _SLASHES = Step(Axis.DESCENDANT_OR_SELF, NODE)
 
 
 def parse(text: str, namespaces: Mapping[str, str] | None = None, dialect: str = "xpath") -> Query:
-    """A query's text as algebra.
+    """Parses the text of a query.
 
     Args:
         text: An XPath 1.0 expression or a For-Where-Return query.
         namespaces: Prefix to URI; the empty prefix is the default for element names.
-        dialect: ``xpath``, or ``legacy`` for the papers' spellings.
+        dialect: ``xpath``, or ``legacy`` for the spellings of the papers.
 
     Raises:
         QueryError: The query is refused; the error says where and why.
@@ -80,12 +80,12 @@ def parse(text: str, namespaces: Mapping[str, str] | None = None, dialect: str =
 
 
 def read(tree: str, namespaces: Mapping[str, str]) -> Query:
-    """The algebra of what ``twigcast._core.parse_tree`` answers."""
+    """Reads the result of ``twigcast._core.parse_tree``."""
     return _ItemReader(namespaces).item(json.loads(tree))
 
 
 class _ItemReader:
-    """For-Where-Return, down to its expressions, where some namespaces are in scope."""
+    """A reader of For-Where-Return queries, with the namespaces in scope."""
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._namespaces = namespaces
@@ -147,7 +147,7 @@ class _ItemReader:
 
 
 class _ExpressionReader:
-    """XPath."""
+    """A reader of XPath expressions."""
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:
         self._default = namespaces.get("")
@@ -202,14 +202,14 @@ class _ExpressionReader:
         return NameTest(local, namespace, self._prefix(namespace, axis, local))
 
     def _prefix(self, namespace: str, axis: Axis, local: str) -> str:
-        """How to write a namespace: without a prefix where the default applies, which is to names of elements."""
+        """Returns the prefix of a namespace: none if it is the default, which applies to names of elements."""
         if not namespace or (namespace == self._default and local != "*" and axis is not Axis.ATTRIBUTE):
             return ""
         return self._prefixes[namespace]
 
 
 def _abbreviated(steps: list[Step]) -> tuple[Step, ...]:
-    """Without superfluous ``.`` steps, and with ``//name`` as one step."""
+    """Returns the steps without superfluous ``.``, and with ``//name`` as one step."""
     kept = [step for step in steps if step != _SELF] or steps[:1]
     joined: list[Step] = []
     for step in kept:

@@ -55,7 +55,7 @@ COMPARISONS = frozenset(
         Operator.GREATER_OR_EQUAL,
     }
 )
-"""The operators that :class:`Compare` may hold; the others belong to :class:`Arithmetic`."""
+"""The operators of :class:`Compare`; the other ones belong to :class:`Arithmetic`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class NameTest:
     namespace: str | None = ""
     """The namespace URI; empty for no namespace, ``None`` for any."""
     prefix: str = field(default="", compare=False)
-    """What to write in front of the name when the query is printed."""
+    """The prefix of the name in the text of the query."""
 
     def accepts(self, namespace: str, local: str) -> bool:
-        """Whether an expanded name passes."""
+        """Returns whether an expanded name passes the test."""
         return self.local in ("*", local) and self.namespace in (None, namespace)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ NodeTest: TypeAlias = NameTest | KindTest
 class Step:
     """One location step: axis, node test, and predicates.
 
-    The predicates are a conjunction, in order: positions count what the earlier ones left.
+    The predicates apply in order: positions count the nodes that the earlier ones selected.
     """
 
     axis: Axis
@@ -112,30 +112,30 @@ class Step:
     predicates: tuple[Expr, ...] = ()
 
     def __str__(self) -> str:
-        """The step without the slash before it."""
+        """Returns the step without the slash before it."""
         return _bare_step(self) + "".join(f"[{_predicate(predicate)}]" for predicate in self.predicates)
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Where an absolute path starts: the document node."""
+    """The start of an absolute path: the document node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextNode:
-    """Where a relative path starts: the context node."""
+    """The start of a relative path: the context node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Where a path of a For-Where-Return query may start: ``$name``."""
+    """The start of a path at a variable of a For-Where-Return query: ``$name``."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Where a filter expression starts: ``(primary)[predicate]...``; its positions count in document order."""
+    """The start of a filter expression: ``(primary)[predicate]...``. Its positions count in document order."""
 
     primary: Expr
     predicates: tuple[Expr, ...] = ()
@@ -146,24 +146,24 @@ PathStart: TypeAlias = Root | ContextNode | Variable | Filtered
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A location path: where it starts, and its steps, outermost first."""
+    """A location path: its start and its steps, outermost first."""
 
     start: PathStart
     steps: tuple[Step, ...] = ()
 
     @staticmethod
     def absolute(*steps: Step) -> Path:
-        """``/step/step...``"""
+        """Returns ``/step/step...``."""
         return Path(Root(), steps)
 
     @staticmethod
     def relative(*steps: Step) -> Path:
-        """``step/step...``, from the context node."""
+        """Returns ``step/step...``, from the context node."""
         return Path(ContextNode(), steps)
 
     @staticmethod
     def of(variable: str, *steps: Step) -> Path:
-        """``$variable/step/step...``"""
+        """Returns ``$variable/step/step...``."""
         return Path(Variable(variable), steps)
 
     def __str__(self) -> str:
@@ -301,7 +301,7 @@ def _path(path: Path) -> str:
             separator = "//" if separator else ".//"
             continue
         if step.axis is Axis.DESCENDANT_CHILD:
-            # A `//` directly before would make three slashes.
+            # Directly after `//`, it would be written with three slashes.
             text += separator + "descendant-or-self::node()" if separator.endswith("//") else ""
             separator = "//" if text or separator else ".//"
         text += separator + str(step)
@@ -314,7 +314,7 @@ def _is_double_slash(step: Step) -> bool:
 
 
 def _predicate(expression: Expr) -> str:
-    """Text between brackets: `[2]` for `[position() = 2]`."""
+    """Returns the text between brackets: `[2]` for `[position() = 2]`."""
     match expression:
         case Compare(Operator.EQUAL, FunctionCall("position"), Number(value)) if math.isfinite(value) and value >= 0:
             return _number(value)
@@ -325,9 +325,9 @@ _PRECEDENCE = {Or: 1, And: 2, Compare: 3, Arithmetic: 4, Negate: 5, Union: 6}
 
 
 def operand_text(expression: Expr, outer: int) -> str:
-    """An operand of an operator with precedence `outer`, in parentheses where they could be needed."""
+    """Returns an operand of an operator with precedence `outer`, in parentheses if they might be needed."""
     inner = _PRECEDENCE.get(type(expression), 7)
-    # `/ * 2` would read as the path `/*`.
+    # `/ * 2` would be read as the path `/*`.
     bare_root = expression == Path(Root())
     return f"({expression})" if inner <= outer or bare_root else str(expression)
 

@@ -1,9 +1,9 @@
-"""Messages that the compiled scanner leaves to others: other encodings than UTF-8, and DOCTYPEs that declare something.
+"""Conversion of messages that the compiled scanner does not read: other encodings, and DOCTYPEs with declarations.
 
-An encoding alone needs no parser: the bytes are decoded strictly, the declaration's ``encoding`` is blanked, and every
-line and column stays what it was. Where a DOCTYPE may matter, the message goes through expat, which expands entities
-and adds attribute defaults; what comes out is written again without the DOCTYPE. Expat's limits on amplification stay
-on, and neither files nor the network are ever read: an external entity is skipped.
+A message in another encoding than UTF-8 is decoded strictly, without a parser. The declared ``encoding`` is replaced by
+spaces, so every line and column stays the same. A message whose DOCTYPE may declare something goes through expat, which
+expands entities and adds attribute defaults, and is written again without the DOCTYPE. Expat's limits on amplification
+stay on. Neither files nor the network are ever read: an external entity is skipped.
 """
 
 import codecs
@@ -15,19 +15,19 @@ from twigcast.errors import MalformedMessage, MessageLimitExceeded
 from twigcast.limits import Limits
 
 _ENTITIES_WITH_REFERENCES_MAX: Final = 1_000
-"""Entities whose text refers to further ones. Expat expands those recursively, so their number bounds its stack."""
+"""The most entities whose text refers to other entities. Expat expands them recursively: this bounds its stack."""
 
 _AMPLIFICATION_MAX: Final = 100
-"""How many times its own length a message may grow by its entities, once that is more than 8 MiB: expat's own limit."""
+"""The factor by which entities may lengthen a message once they exceed 8 MiB: expat's own limit."""
 
 _AMPLIFICATION_BREACH: Final = 43
 """Expat's ``XML_ERROR_AMPLIFICATION_LIMIT_BREACH``, which Python does not name."""
 
 _NAMESPACE_SEPARATOR: Final = "\x0c"
-"""Between namespace and local name; no message can contain it."""
+"""The separator of namespace and local name, which no message can contain."""
 
 _EXCERPT_CHARACTERS: Final = 30
-"""Longest piece of the message that a reason repeats."""
+"""The longest part of a message that a reason quotes."""
 
 _ASCII_PROBE: Final = bytes(range(0x20, 0x7F))
 
@@ -46,12 +46,11 @@ _OTHER_ENTITY = re.compile(rb"&(?!#|(?:amp|lt|gt|quot|apos);)")
 
 
 def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max) -> bytes:
-    """Convert a message to UTF-8 without byte-order mark, declared encoding and what its DOCTYPE declares.
+    """Converts a message to UTF-8 without byte-order mark, declared encoding and DOCTYPE declarations.
 
-    The answer means the same as ``data``: entities are expanded (and merge with the text around them), attribute
-    defaults are added, prefixes stay as written, CDATA sections may become escaped text. A message whose DOCTYPE
-    declares nothing, or without one, is only decoded, so the answer still has to be scanned; its lines and columns are
-    those of ``data``.
+    The result means the same as ``data``: entities are expanded (and merge with the text around them), attribute
+    defaults are added, prefixes are kept, and CDATA sections may become escaped text. A message without a DOCTYPE, or
+    whose DOCTYPE declares nothing, is only decoded and keeps its lines and columns; it still has to be scanned.
 
     Args:
         data: The message, in any encoding that Python knows by the name that the message declares.
@@ -75,10 +74,11 @@ def to_utf8(data: bytes, bytes_max: int = Limits().message_bytes_max) -> bytes:
 
 
 def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits().message_bytes_max) -> bytes:
-    """A message in UTF-8 and otherwise as it was sent, its DOCTYPE included.
+    """Converts a message to UTF-8 and leaves everything else as it was sent, including its DOCTYPE.
 
-    What names its encoding, from strongest to weakest (RFC 7303): its byte-order mark, the transport, its declaration.
-    A mark goes, and a declaration that no longer holds is blanked, so that lines and columns stay what they were.
+    The encoding is named by the byte-order mark, the transport or the declaration, in this order of precedence
+    (RFC 7303). A byte-order mark is removed. A declaration that no longer holds is replaced by spaces, which keeps
+    lines and columns.
 
     Args:
         data: The message. It need not be well-formed.
@@ -94,7 +94,7 @@ def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits()
             return data
         utf8 = _decoded(data).encode()
         if utf8.startswith(codecs.BOM_UTF8):
-            # Who reads the answer would take a second mark for the only one.
+            # A reader of the result would take the second mark for the only one.
             raise MalformedMessage(1, 1, "the message does not start with markup")
     else:
         codec = _transport_codec(transport)
@@ -108,7 +108,7 @@ def recoded(data: bytes, transport: str | None = None, bytes_max: int = Limits()
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether a message is UTF-8 (if anything) without a mark, and does not claim otherwise."""
+    """Returns whether a message can be UTF-8 without a byte-order mark, and declares nothing else."""
     if data.startswith(b"<?xml"):
         declared = _DECLARED_ENCODING.match(_ascii_prefix(data))
         return declared is None or declared["name"].lower() in {"utf-8", "us-ascii", "ascii"}
@@ -118,7 +118,7 @@ def _is_plain(data: bytes) -> bool:
 def _transport_codec(name: str) -> str:
     try:
         codec = codecs.lookup(name).name
-        # Some of Python's codecs do not make text, which is only told when they are used.
+        # Some of Python's codecs do not return text, which shows only when they are used.
         bytes(4).decode(codec)
     except UnicodeError:
         pass
@@ -126,18 +126,18 @@ def _transport_codec(name: str) -> str:
         codec = ""
     if not codec or codec in _CODECS_THAT_ARE_NO_CHARSETS:
         raise MalformedMessage(1, 1, f"the transport names the encoding {name!r}, which is unknown")
-    # Without a mark it is big-endian (RFC 2781).
+    # UTF-16 without a mark is big-endian (RFC 2781).
     return "utf-16-be" if codec == "utf-16" else codec
 
 
 def _declares_nothing(utf8: bytes) -> bool:
-    """Whether each DOCTYPE surely has no internal subset, and no entity is used that an external one might declare."""
+    """Returns whether no DOCTYPE has an internal subset, and no entity is used that an external one might declare."""
     doctypes = utf8.count(b"<!DOCTYPE")
     return doctypes == len(_DOCTYPE_WITHOUT_SUBSET.findall(utf8)) and not _OTHER_ENTITY.search(utf8)
 
 
 def _decoded(data: bytes) -> str:
-    """The text of a message, without byte-order mark, with blanks where an encoding was declared."""
+    """Returns the text of a message without byte-order mark, with spaces in place of the declared encoding."""
     if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         raise MalformedMessage(1, 1, "the message is UTF-32, which XML processors need not read; send UTF-8 or UTF-16")
     utf16 = _utf16_codec(data)
@@ -157,7 +157,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _utf16_codec(data: bytes) -> str | None:
-    """Whether a message is UTF-16, and in which byte order."""
+    """Returns the codec of a message in UTF-16, by its byte order, or ``None``."""
     if data.startswith(codecs.BOM_UTF16_BE) or (len(data) > 1 and data[0] == 0):
         return "utf-16be"
     if data.startswith(codecs.BOM_UTF16_LE) or (len(data) > 1 and data[1] == 0):
@@ -166,13 +166,13 @@ def _utf16_codec(data: bytes) -> str | None:
 
 
 def _ascii_prefix(data: bytes) -> str:
-    """What may be the XML declaration: everything before the first ``>``."""
+    """Returns the possible XML declaration: everything before the first ``>``."""
     end = data.find(b">") if data.startswith(b"<?xml") else -1
     return data[: max(end, 0)].decode("latin-1")
 
 
 def charset(name: str) -> str | None:
-    """The codec of a declared encoding; ``None`` where it does not agree with ASCII, in which declarations are read.
+    """Returns the codec of a declared encoding, or ``None`` if it contradicts ASCII, in which declarations are read.
 
     Raises:
         LookupError: The encoding is unknown.
@@ -186,7 +186,7 @@ def charset(name: str) -> str | None:
 
 
 def _codec(declared: re.Match[str]) -> str:
-    """The codec of the encoding that a message declares."""
+    """Returns the codec of the encoding that a message declares."""
     name = declared["name"]
     try:
         codec = charset(name)
@@ -216,12 +216,12 @@ def _decode(data: bytes, codec: str) -> str:
         reason = f"the bytes 0x{data[error.start : error.end][:4].hex().upper()} mean nothing in the encoding {codec!r}"
         raise MalformedMessage(line, column, reason) from None
     except UnicodeError as error:
-        # Some codecs fail without a place.
+        # Some codecs fail without a position.
         raise MalformedMessage(1, 1, f"the bytes are not in the encoding {codec!r}: {error}") from None
 
 
 def _blanked(text: str, declared: re.Match[str] | None) -> str:
-    """``text`` with spaces for the declared encoding, which no longer holds; line ends within it are kept."""
+    """Returns ``text`` with spaces in place of the declared encoding, which no longer holds. Line ends are kept."""
     if not declared:
         return text
     start, end = declared.span("field")
@@ -229,7 +229,7 @@ def _blanked(text: str, declared: re.Match[str] | None) -> str:
 
 
 def _position(before: str) -> tuple[int, int]:
-    """Line and column, from 1, of what follows ``before``."""
+    """Returns line and column, from 1, of what follows ``before``."""
     lines = re.split(r"\r\n|\r|\n", before)
     return len(lines), len(lines[-1]) + 1
 
@@ -239,7 +239,7 @@ def _too_long(bytes_max: int) -> MessageLimitExceeded:
 
 
 def _check(utf8: bytes) -> None:
-    """Reject what is not namespace-well-formed, with its place in the message as it was sent."""
+    """Rejects a message that is not namespace-well-formed, with the position in the message as it was sent."""
     parser = expat.ParserCreate("utf-8", _NAMESPACE_SEPARATOR)
     referring = 0
 
@@ -294,7 +294,7 @@ def _parse(parser: expat.XMLParserType, utf8: bytes) -> None:
 
 
 class _Rewriter:
-    """Writes what expat reads, without the DOCTYPE."""
+    """A writer of what expat reads, without the DOCTYPE."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -317,7 +317,7 @@ class _Rewriter:
         return "".join(self._pieces).encode()
 
     def _write(self, piece: str) -> None:
-        # Characters are at most as many as bytes, so this stops in time; the exact check follows the last piece.
+        # There are at most as many characters as bytes: this stops in time, and the exact check comes at the end.
         self._length += len(piece)
         if self._length > self._bytes_max:
             raise _too_long(self._bytes_max)
@@ -340,7 +340,7 @@ class _Rewriter:
         self._write(_escaped_text(data))
 
     def _comment(self, data: str) -> None:
-        # Comments and instructions inside the DOCTYPE are no part of the document.
+        # Comments and instructions inside the DOCTYPE are not part of the document.
         if not self._in_doctype:
             self._write(f"<!--{data}-->")
 

@@ -1,19 +1,18 @@
 """Reading messages: files, folders, archives, standard input, and records inside one large file.
 
-A *source* is one file as found on disk: a message, a compressed message, an archive of messages, or (when messages
-are cut at a record element) a document that holds many. :func:`find_message_files` lists the sources behind the
-arguments a user gave; :func:`read_message_file` reads one. The two are apart so that a pipeline can spread sources over
-workers.
+A *message file* is one file on disk: a message, a compressed message, an archive of messages, or (if messages are cut
+at a record element) a document that holds many. :func:`find_message_files` lists the files behind the arguments of a
+user; :func:`read_message_file` reads one. They are separate so that a pipeline can distribute the files to workers.
 
-Whatever goes wrong with one message becomes a :class:`RejectedInput` in its place, and reading goes on.
+A message that cannot be read becomes a :class:`RejectedInput`, and reading goes on with the next one.
 
-Kinds are told by name: ``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``, ``.tar.bz2``, ``.tar.xz`` (archives), ``.gz`` (one
-compressed message), anything else (one message). Standard input has no name, so its first bytes decide. An archive
-inside an archive is a message like any other member, and no XML.
+The name of a file decides its kind: ``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``, ``.tar.bz2`` and ``.tar.xz`` are
+archives, ``.gz`` is one compressed message, and anything else is one message. Standard input has no name: its first
+bytes decide. An archive inside an archive is read as a message, and rejected because it is not XML.
 
-Message ids are paths relative to the argument: the file's own name; ``sub/name.xml`` below a folder; the member's
-path in an archive, after the archive's own path where that lies in a folder. Record *n* of a document, counted from
-1, has ``#n`` appended; of a document that is the only argument it is just ``#n``.
+Message ids are paths relative to the argument: the name of the file itself; ``sub/name.xml`` below a folder; the path
+of the member in an archive, preceded by the path of the archive if that lies in a folder. The id of record *n* of a
+document, counted from 1, ends in ``#n``; if the document is the only argument, the id is just ``#n``.
 """
 
 import fnmatch
@@ -35,7 +34,7 @@ from twigcast.limits import Limits
 from twigcast.reading.records import ByteStream, cut_records
 
 REJECTED_HEAD_BYTES: Final = 64 << 10
-"""Bytes kept of a message that is over the size limit."""
+"""Bytes that are kept of a message over the size limit."""
 
 Kind = Literal["file", "gzip", "zip", "tar", "stdin", "special"]
 
@@ -50,12 +49,12 @@ _ARCHIVE_SUFFIXES: Final[tuple[tuple[str, Kind], ...]] = (
 )
 
 _DAMAGE: Final = (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, zlib.error, RuntimeError, ValueError)
-"""What the standard library raises on unreadable files and on damaged, encrypted or exotic archives."""
+"""Exceptions of the standard library for unreadable files and for damaged, encrypted or unsupported archives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it was found."""
+    """A message as it was read."""
 
     id: str
     xml: bytes
@@ -68,7 +67,7 @@ class RejectedInput:
     id: str
     error: RejectedMessage
     xml: bytes = b""
-    """Its bytes as far as they were had; of a message over the size limit, the first 64 KiB."""
+    """Its bytes as far as they could be read; of a message over the size limit, the first 64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +75,32 @@ class MessageFile:
     """One file to read messages from."""
 
     path: str
-    """Where it is; ``-`` for standard input."""
+    """Its path; ``-`` for standard input."""
 
     kind: Kind
 
     id: str
-    """Id of its message; of an archive, what the members' ids start with (empty, or ending in ``/``)."""
+    """Id of its message; for an archive, the prefix of the ids of its members (empty, or ending in ``/``)."""
 
     size: int
-    """Bytes on disk, 0 where unknown."""
+    """Bytes on disk; 0 if unknown."""
 
     alone: bool = False
-    """Whether it is all that was asked for, so that its records need no name but their number."""
+    """Whether it is the only argument, so that its records are named by their number alone."""
 
 
 def find_message_files(arguments: Iterable[str | os.PathLike[str]], *, include: str | None = None) -> list[MessageFile]:
-    """The sources behind the arguments, folders in order of their sorted paths.
+    """Finds the message files behind the arguments, those of a folder in the order of their paths.
 
-    Hidden files and folders (``.name``) and the by-products of other programs (``_name`` as Spark writes them,
+    Hidden files and folders (``.name``) and by-products of other programs (``_name``, as Spark writes them, and
     ``__MACOSX``) are left out.
 
     Args:
         arguments: Files, folders, archives, or ``-`` for standard input.
-        include: A pattern such as ``*.xml`` that names of files in folders must match; archives are always taken.
+        include: A pattern such as ``*.xml`` that names of files in folders must match; archives are always included.
 
     Raises:
-        SourceError: There is nothing at an argument.
+        SourceError: An argument does not exist.
     """
     arguments = list(arguments)
     sources: list[MessageFile] = []
@@ -135,19 +134,19 @@ def read_messages(
     include: str | None = None,
     limits: Limits | None = None,
 ) -> Iterator[Message | RejectedInput]:
-    """The messages behind the arguments, one after the other; ids are unique.
+    """Reads the messages behind the arguments one after the other, with unique ids.
 
-    Where two arguments would give the same id, the later ones are told apart by the path of their source.
+    If two arguments lead to the same id, the later one gets the path of its file as its id.
 
     Args:
         arguments: Files, folders, archives, or ``-`` for standard input.
-        record: Cut each document into messages at this element: ``name`` (with any prefix), ``prefix:name`` as it is
-            written, or ``{namespace}name``. Of nested ones the outermost counts.
+        record: Element at which each document is cut into messages: ``name`` (with any prefix), ``prefix:name`` as it
+            is written, or ``{namespace}name``. Of nested elements, the outermost one is the record.
         include: A pattern such as ``*.xml`` that names in folders and archives must match.
-        limits: ``message_bytes_max`` holds for each message (or record).
+        limits: ``message_bytes_max`` applies to each message or record.
 
     Raises:
-        SourceError: There is nothing at an argument.
+        SourceError: An argument does not exist.
     """
     arguments = list(arguments)
     sources = find_message_files(arguments, include=include)
@@ -164,7 +163,7 @@ def read_messages(
 def read_message_file(
     source: MessageFile, *, record: str | None = None, include: str | None = None, limits: Limits | None = None
 ) -> Iterator[Message | RejectedInput]:
-    """The messages of one source, in order. Arguments as for :func:`read_messages`."""
+    """Reads the messages of one file in order. Arguments as for :func:`read_messages`."""
     bytes_max = (limits or Limits()).message_bytes_max
     for name, stream in _open(source, include):
         if isinstance(stream, UnreadableMessage):
@@ -176,7 +175,7 @@ def read_message_file(
 
 
 def kind_of(path: str) -> Kind:
-    """How a file with this name is read."""
+    """Returns how a file with this name is read."""
     name = path.lower()
     for suffix, kind in _ARCHIVE_SUFFIXES:
         if name.endswith(suffix):
@@ -188,12 +187,12 @@ def kind_of(path: str) -> Kind:
 
 
 def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple[int, int]]) -> Iterator[MessageFile]:
-    """The sources below a folder. ``around`` identifies it and the folders it lies in, against loops of links."""
+    """Yields the message files below a folder. ``around`` identifies it and its ancestors, against loops of links."""
     try:
         with os.scandir(folder) as entries:
             results = sorted(entries, key=lambda entry: entry.name)
     except OSError:
-        # Reading the folder as a message fails too and says why: it is reported, not skipped.
+        # Reading the folder as a message fails too: so it is reported with the reason, not skipped.
         yield MessageFile(folder, "file", prefix.rstrip("/") or _text(Path(folder).name), 0)
         return
     for entry in results:
@@ -212,14 +211,14 @@ def _walk(folder: str, prefix: str, include: str | None, around: frozenset[tuple
         elif kind_of(entry.name) in ("zip", "tar"):
             yield MessageFile(entry.path, kind_of(entry.name), f"{name}/", info.st_size)
         elif _included(entry.name, include):
-            # A pipe or a socket would block the reader for good.
+            # A pipe or a socket would block the reader forever.
             regular = stat.S_ISREG(info.st_mode)
             kind: Kind = kind_of(entry.name) if regular else "special"
             yield MessageFile(entry.path, kind, name, info.st_size)
 
 
 def _text(name: str) -> str:
-    """A file's name as text; bytes in it that are no UTF-8 are written in hexadecimal."""
+    """Returns the name of a file as text, with bytes that are not UTF-8 in hexadecimal."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -244,11 +243,11 @@ def _with_unique_id(item: Message | RejectedInput, source: MessageFile, seen: se
 # --- opening and reading ----------------------------------------------------------------------------------------------
 
 _Opened = Iterator[tuple[str, ByteStream | UnreadableMessage]]
-"""Ids of messages, each with a stream of its bytes or the reason why there is none. A stream is good until the next."""
+"""Ids of messages, each with a stream of its bytes or the reason why there is none. The next item ends a stream."""
 
 
 def _open(source: MessageFile, include: str | None) -> _Opened:
-    """The streams of a source."""
+    """Opens the streams of a message file."""
     try:
         if source.kind == "stdin":
             yield from _open_stdin(sys.stdin.buffer, include)
@@ -268,7 +267,7 @@ def _open(source: MessageFile, include: str | None) -> _Opened:
 
 
 def _open_stdin(stdin: ByteStream, include: str | None) -> _Opened:
-    """Standard input, unpacked as its first bytes tell: no XML document starts like an archive."""
+    """Opens standard input as its first bytes require: no XML document starts like an archive."""
     stream = io.BufferedReader(_Whole(stdin), buffer_size=1 << 16)
     head = stream.peek(4)
     if head.startswith(b"PK\x03\x04"):
@@ -284,7 +283,7 @@ def _open_stdin(stdin: ByteStream, include: str | None) -> _Opened:
 
 
 class _Whole(io.RawIOBase):
-    """A stream whose reads are never short before its end, so that a buffer over it can look ahead far enough."""
+    """A stream whose reads are never short before its end, so that a buffer over it can always peek far enough."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -318,7 +317,7 @@ def _tar_members(file: IO[bytes], prefix: str, include: str | None) -> _Opened:
     names = _UniqueNames()
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for member in archive:
-            # Links and devices in an archive are no messages, and following them could lead anywhere.
+            # Links and devices in an archive are not messages, and a link could lead anywhere.
             stream = archive.extractfile(member) if member.isfile() and _is_included(member.name, include) else None
             if stream is not None:
                 yield names.make_unique(prefix + _text(member.name.removeprefix("./"))), stream
@@ -330,7 +329,7 @@ def _is_included(member: str, include: str | None) -> bool:
 
 
 class _UniqueNames:
-    """Tells equal names apart by a number: an archive may hold several members of one name."""
+    """Numbers for equal names: an archive may hold several members of one name."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -346,7 +345,7 @@ class _UniqueNames:
 
 
 def _whole(name: str, stream: ByteStream, bytes_max: int) -> Message | RejectedInput:
-    """One stream as one message."""
+    """Reads a stream as one message."""
     try:
         xml = stream.read(bytes_max + 1)
     except _DAMAGE as error:
@@ -357,7 +356,7 @@ def _whole(name: str, stream: ByteStream, bytes_max: int) -> Message | RejectedI
 
 
 def _records(prefix: str, stream: ByteStream, record: str, bytes_max: int) -> Iterator[Message | RejectedInput]:
-    """One stream as many messages."""
+    """Reads a stream as many messages."""
     number = 0
     try:
         for number, item in enumerate(cut_records(stream, record, bytes_max=bytes_max), start=1):
@@ -372,7 +371,7 @@ def _too_large(bytes_max: int) -> MessageLimitExceeded:
 
 
 def _what_happened(error: Exception) -> str:
-    """An error of the operating system or of an archive, in words."""
+    """Describes an error of the operating system or of an archive."""
     if isinstance(error, gzip.BadGzipFile | EOFError | zlib.error | zipfile.BadZipFile | tarfile.TarError):
         return f"the compressed file is damaged: {error}"
     if isinstance(error, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What stands before the root element of a message, taken off."""
+"""Removal of the XML declaration and the document type from messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DECLARATION: Final = re.compile(rb"<\?xml[ \t\r\n][^>]*\?>[ \t\r\n]*")
 
 
 def without_doctype(message: bytes) -> bytes:
-    """A well-formed message in UTF-8 without its document type, which may name files."""
+    """Returns a well-formed message in UTF-8 without its document type, which may name files."""
     if b"<!DOCTYPE" not in message:
         return message
     positions: list[int] = []
@@ -18,14 +18,17 @@ def without_doctype(message: bytes) -> bytes:
     parser.StartDoctypeDeclHandler = lambda *_: positions.append(parser.CurrentByteIndex)
     parser.EndDoctypeDeclHandler = lambda: positions.append(parser.CurrentByteIndex)
     parser.Parse(message, True)
-    if len(positions) != 2:  # the words stand in a text or comment
+    if len(positions) != 2:  # it occurs in text or in a comment
         return message
     start = message.rindex(b"<!DOCTYPE", 0, positions[0] + len(b"<!DOCTYPE"))
     return message[:start] + message[message.index(b">", positions[1]) + 1 :]
 
 
 def without_prolog(message: bytes) -> bytes:
-    """A well-formed message in UTF-8 without its XML declaration and document type, fit to stand inside an element."""
+    """Returns a well-formed message in UTF-8 without what may not stand inside an element.
+
+    That is the XML declaration and the document type.
+    """
     plain = without_doctype(message.removeprefix(b"\xef\xbb\xbf"))
     declaration = _DECLARATION.match(plain)
     return plain[declaration.end() :] if declaration else plain

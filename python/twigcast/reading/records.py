@@ -1,17 +1,17 @@
-"""Cutting one large document into messages at a record element, in a stream.
+"""Cutting of one large document into messages at a record element, as a stream.
 
-expat finds where each record starts and ends; the record's own bytes are then sliced out of the document, so that
-nothing is written anew: white space, CDATA sections, comments and references stay as they are. A record becomes a
-message of its own, always in UTF-8 and without an XML declaration:
+expat reports where each record starts and ends, and the bytes of the record are copied from the document: white space,
+CDATA sections, comments and references stay as they are. A record becomes a message of its own, always in UTF-8 and
+without an XML declaration:
 
-- namespace declarations that are in scope at the record and that it does not make itself are added to its start tag;
-- where the document's DTD declares entities or default attributes, a record that needs them carries the document type
-  declaration with it;
-- ``xml:lang`` and its like on elements around the record are left behind, as is everything between records.
+- namespace declarations that are in scope at the record, and that it does not repeat, are added to its start tag;
+- if the DTD of the document declares entities or default attributes, a record that needs them gets the document type
+  declaration;
+- ``xml:lang`` and the like on elements around the record are lost, as is everything between records.
 
-Documents that are not in UTF-8 are decoded piece by piece before expat sees them. Memory is bounded by one record.
-Entities are not expanded here: a record that is itself inside an entity is not found. The only state kept is the
-stack of open elements around the record, with the namespaces that each declares.
+Documents that are not in UTF-8 are decoded chunk by chunk before expat reads them. Memory is bounded by one record.
+Entities are not expanded: records inside an entity are not recognised. The only state is the stack of open elements
+around the record, with the namespaces that each declares.
 """
 
 import codecs
@@ -26,13 +26,13 @@ from twigcast.errors import MalformedMessage, MessageLimitExceeded, RejectedMess
 from twigcast.reading.conversion import charset
 
 HEAD_BYTES: Final = 64 << 10
-"""Bytes kept of a record that is over the size limit."""
+"""Bytes that are kept of a record over the size limit."""
 
 _CHUNK_BYTES: Final = 1 << 16
 
 _NO_ELEMENTS: Final = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
 _NO_MARKUP: Final = codecs.BOM_UTF8 + b" \t\r\n"
-"""Bytes of a document that is as good as empty."""
+"""The bytes of which a document without any markup consists."""
 
 _START_TAG = re.compile(rb"""<[^\s/>"']+(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _TAG_NAME = re.compile(rb"<[^\s/>]+")
@@ -48,33 +48,33 @@ _UNMARKED_UTF16: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 
 
 class ByteStream(Protocol):
-    """What is asked of a stream."""
+    """A stream that bytes can be read from."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most ``size`` bytes, all of them when it is negative; none at the end."""
+        """Returns at most ``size`` bytes, all of them if it is negative, and none at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record, or what is left of a document that cannot be cut further."""
+    """One record, or the rest of a document that cannot be cut further."""
 
     xml: bytes
-    """The record as a document; where there is an error, as much of it as there is, at most 64 KiB."""
+    """The record as a document; if there is an error, as much of it as was read, at most 64 KiB."""
 
     error: RejectedMessage | None = None
 
 
 def cut_records(stream: ByteStream, record: str, *, bytes_max: int) -> Iterator[Record]:
-    """The records of a document, in order.
+    """Cuts the records of a document, in order.
 
-    A record over the size limit is given with its error, and the next ones follow. Where the document stops being
-    well-formed, one last record tells so, with the place in the document.
+    A record over the size limit has an error, and the next ones follow. If the document stops being well-formed, one
+    last record has the error, with its position in the document.
 
     Args:
         stream: The document, in UTF-8, UTF-16 or an encoding that it declares and Python knows.
         record: ``name`` (with any prefix), ``prefix:name`` as the document writes it, or ``{namespace}name``.
-            Of nested ones the outermost counts.
-        bytes_max: Bytes that one record may have; also one tag, comment or the like between records.
+            Of nested elements, the outermost one is the record.
+        bytes_max: Bytes that one record may have, and any tag, comment or the like between records.
     """
     cutter = _Cutter(record, bytes_max)
     try:
@@ -86,7 +86,7 @@ def cut_records(stream: ByteStream, record: str, *, bytes_max: int) -> Iterator[
 
 
 class _Cutter:
-    """expat, with handlers that note where records start and end."""
+    """An expat parser with handlers that record where records start and end."""
 
     def __init__(self, record: str, bytes_max: int) -> None:
         self._record = record
@@ -116,21 +116,21 @@ class _Cutter:
 
     @property
     def pending(self) -> int:
-        """Bytes that the parser has seen without being able to tell what they are."""
+        """Number of bytes that the parser has read and cannot interpret yet."""
         return self._buffer_start + len(self._buffer) - max(self._parser.CurrentByteIndex, 0)
 
     @property
     def line(self) -> int:
-        """Line that the parser has come to, from 1."""
+        """Current line of the parser, from 1."""
         return self._parser.CurrentLineNumber
 
     @property
     def column(self) -> int:
-        """Column that the parser has come to, from 1."""
+        """Current column of the parser, from 1."""
         return self._parser.CurrentColumnNumber + 1
 
     def feed(self, chunk: bytes, *, last: bool = False) -> Iterator[Record]:
-        """Take the next bytes; give the records that end in them."""
+        """Reads the next bytes, and yields the records that end in them."""
         self._buffer += chunk
         self._has_markup = self._has_markup or bool(chunk.strip(_NO_MARKUP))
         error = None
@@ -146,7 +146,7 @@ class _Cutter:
         self._forget()
 
     def open_record(self) -> bytes:
-        """The record that has started and not ended, as far as it is there."""
+        """Returns the record that has started and not ended, as far as it was read."""
         if self._record_head is not None:
             return self._record_head
         return b"" if self._record_start < 0 else bytes(self._slice(self._record_start))
@@ -155,7 +155,7 @@ class _Cutter:
         return self._buffer[start - self._buffer_start : None if end is None else end - self._buffer_start]
 
     def _forget(self) -> None:
-        """Drop what lies behind the parser and is not needed again."""
+        """Drops what the parser has read and nothing needs any more."""
         parsed = max(self._parser.CurrentByteIndex, 0)
         starts = [start for start in (self._record_start, self._doctype_start) if start >= 0]
         if starts and parsed - min(starts) > self._bytes_max:
@@ -219,7 +219,7 @@ class _Cutter:
         self._doctype_head = f"<!DOCTYPE {name}{identifiers} ".encode()
         self._doctype_start = self._parser.CurrentByteIndex
         if has_subset:
-            # With a default handler set, expat hands over entity references as they are instead of expanding them.
+            # With a default handler, expat reports entity references as they are instead of expanding them.
             self._parser.DefaultHandler = lambda _text: None
 
     def _on_doctype_end(self) -> None:
@@ -244,7 +244,7 @@ class _Cutter:
         return Record(xml)
 
     def _copy(self, start: int, last_tag: int, inherited: dict[str, str]) -> bytes:
-        """The record from ``start`` to the end of its end tag at ``last_tag``, as a document."""
+        """Returns the record from ``start`` to the end of its end tag at ``last_tag``, as a document."""
         at = start - self._buffer_start
         start_tag = _START_TAG.match(self._buffer, at)
         name = _TAG_NAME.match(self._buffer, at)
@@ -263,7 +263,7 @@ class _Cutter:
 
 
 def _declared_namespaces(attributes: list[str]) -> dict[str, str]:
-    """Prefix to namespace, from attribute names and values in turn."""
+    """Returns prefixes with their namespaces, from alternating names and values of attributes."""
     return {
         name[len("xmlns:") :]: value
         for name, value in zip(attributes[::2], attributes[1::2], strict=True)
@@ -272,7 +272,7 @@ def _declared_namespaces(attributes: list[str]) -> dict[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """An attribute value as XML, white space characters kept."""
+    """Returns an attribute value as XML, with its white space preserved."""
     return quoteattr(value, {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", '"': "&quot;"})
 
 
@@ -280,7 +280,7 @@ def _quoted(value: str) -> str:
 
 
 def _utf8_chunks(stream: ByteStream, cutter: _Cutter) -> Iterator[bytes]:
-    """The document in UTF-8, piece by piece."""
+    """Yields the document in UTF-8, chunk by chunk."""
     head = stream.read(_CHUNK_BYTES)
     encoding, mark = _encoding(head)
     decoder = None if encoding == "utf-8" else codecs.getincrementaldecoder(encoding)()
@@ -290,7 +290,7 @@ def _utf8_chunks(stream: ByteStream, cutter: _Cutter) -> Iterator[bytes]:
             yield chunk
         else:
             yield _decoded(decoder, chunk, encoding, cutter)
-        # A tag longer than a chunk is looked at anew with each; growing chunks keep that from taking quadratic time.
+        # The parser rescans an incomplete tag with each chunk: growing chunks avoid quadratic time.
         chunk = stream.read(max(_CHUNK_BYTES, cutter.pending))
     if decoder is not None:
         yield _decoded(decoder, b"", encoding, cutter)
@@ -300,11 +300,11 @@ def _decoded(decoder: codecs.IncrementalDecoder, chunk: bytes, encoding: str, cu
     try:
         return decoder.decode(chunk, final=not chunk).encode()
     except UnicodeError:
-        raise MalformedMessage(cutter.line, cutter.column, f"bytes after this place are not {encoding}") from None
+        raise MalformedMessage(cutter.line, cutter.column, f"bytes after this position are not {encoding}") from None
 
 
 def _encoding(head: bytes) -> tuple[str, bytes]:
-    """The encoding that the first bytes tell, and the byte order mark."""
+    """Returns the encoding that the first bytes indicate, and the byte-order mark."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return encoding, mark

@@ -1,4 +1,4 @@
-"""Text and bytes: messages in whatever form they are handed over, and strings that are no text."""
+"""Messages as bytes, from any form in which callers pass them, and strings that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_CHARACTER: Final = "half of a surrogate pair is no character"
 
 
 def half_pair(text: str) -> int | None:
-    """Where a string has half of a surrogate pair, from 0."""
+    """Returns the index of the first half of a surrogate pair in a string, or ``None``."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -28,9 +28,9 @@ _DECLARED_ENCODING = re.compile(r"""\A(<\?xml\s+version\s*=\s*["'][^"']*["'])(\s
 
 
 def as_bytes(message: MessageLike) -> bytes:
-    """A message as bytes.
+    """Returns a message as bytes.
 
-    Text has no encoding any more, so a declared one is blanked; lines and columns stay what they are.
+    The declared encoding of decoded text no longer holds. It is replaced by spaces, which keeps lines and columns.
     """
     if isinstance(message, bytes):
         return message

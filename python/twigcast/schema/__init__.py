@@ -1,11 +1,11 @@
-"""Schemas as the rest of Twigcast needs them: which element can stand where, how often, with which attributes.
+"""Schemas: which elements can occur below which, how often, and with which attributes.
 
 - ``model``: a schema as plain data (elements, content particles, attributes)
-- ``dtd``: reads a DTD into it
+- ``dtd``: reads a DTD into the model
 - ``graph``: the element graph: parent and child, loops, paths that occur at most once
 - ``statistics``: the characteristics that the publications tabulate
 
-A schema is never needed to match or rewrite messages; it serves the generators and the optimiser.
+Matching and rewriting need no schema; the generators and the optimiser use it.
 """
 
 from twigcast.schema.dtd import SchemaError, read_dtd

@@ -1,4 +1,4 @@
-"""Reads a DTD with libxml2 (through lxml) and turns it into a :class:`~twigcast.schema.model.Schema`."""
+"""A reader of DTDs that uses libxml2 (through lxml) and returns a :class:`~twigcast.schema.model.Schema`."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from twigcast.errors import MissingExtra, TwigcastError
 from twigcast.schema.model import AttributeDeclaration, ElementDeclaration, Particle, Schema
 
 _THIS = "twigcast:dtd"
-"""Where a document says that its DTD lies, which is given as a text."""
+"""The system identifier that stands for a DTD that was passed as text."""
 
 _OCCURRENCE: dict[str, tuple[int, int | None]] = {"once": (1, 1), "opt": (0, 1), "mult": (0, None), "plus": (1, None)}
 
 
 class SchemaError(TwigcastError, ValueError):
-    """A schema that cannot be read or does not make sense."""
+    """A schema that cannot be read or contradicts itself."""
 
     code: ClassVar[str] = "schema"
 
 
 def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
-    """Read a DTD: a file (path) or the text of its external subset (bytes).
+    """Reads a DTD from a file (path) or from the text of its external subset (bytes).
 
     Args:
-        source: where the DTD is. Parameter entities in files beside it are read; of a text, which may be anybody's,
-            none that lies elsewhere is. Nothing is fetched from the network.
-        root: the element that documents start with. Without it: the first declared element that is not a child of
-            any other, or the first declared one if every element is somebody's child.
+        source: The DTD. If it is a file, parameter entities in other files are read. If it is text, which may come from
+            anyone, no file is read. Nothing is fetched from the network.
+        root: The root element of documents. By default the first declared element that is not a child of another one,
+            or the first declared element if every element is a child.
 
     Raises:
-        SchemaError: it is not a DTD, declares no element, or ``root`` is not declared.
-        OSError: the file cannot be read.
+        SchemaError: It is not a DTD, declares no element, or ``root`` is not declared.
+        OSError: The file cannot be read.
         MissingExtra: lxml is not installed.
     """
     name = "" if isinstance(source, bytes) else Path(source).stem
@@ -48,7 +48,7 @@ def read_dtd(source: str | Path | bytes, *, root: str | None = None) -> Schema:
 
 def _parse(source: str | Path | bytes) -> Any:
     try:
-        # Only this needs lxml; the command line, which knows of it, does not.
+        # The command line imports this module, and only reading a DTD needs lxml.
         from lxml import etree
     except ImportError as missing:
         raise MissingExtra("lxml", "lab") from missing
@@ -62,15 +62,15 @@ def _parse(source: str | Path | bytes) -> Any:
 
 
 def _parse_text(text: bytes) -> Any:
-    """A DTD, without looking for anything but its text: what it names could be any file of this machine."""
+    """Reads a DTD from its text alone: what it refers to could be any file of this machine."""
     from lxml import etree
 
     class OnlyThis(etree.Resolver):
         def resolve(self, url: str | None, public_id: str | None, context: Any) -> Any:
             if url == _THIS:
                 return self.resolve_string(text, context)
-            # Nothing empty in its place: libxml2 opens the file nevertheless.
-            raise SchemaError(f"the DTD refers to {url!r}; put in what is there")
+            # An empty replacement would not do: libxml2 would open the file nevertheless.
+            raise SchemaError(f"the DTD refers to {url!r}; insert its text instead")
 
     parser = etree.XMLParser(load_dtd=True, no_network=True, resolve_entities=False)
     parser.resolvers.add(OnlyThis())
@@ -107,7 +107,7 @@ def _particle(node: Any) -> Particle:
 
 
 def _flat(node: Any, kind: str) -> Iterable[Any]:
-    """libxml2 keeps ``(a, b, c)`` as ``(a, (b, c))``: undo that, where the inner one is not a group of its own."""
+    """Yields the parts of a group: libxml2 holds ``(a, b, c)`` as ``(a, (b, c))`` if the inner one is no group."""
     yield node.left
     right = node.right
     while right.type == kind and right.occur == "once":
@@ -117,7 +117,7 @@ def _flat(node: Any, kind: str) -> Iterable[Any]:
 
 
 def _attributes(declaration: Any) -> tuple[AttributeDeclaration, ...]:
-    """By name: their order means nothing, and that of libxml2 is not the one of declaration."""
+    """Returns the attributes by name: their order has no meaning, and libxml2 does not keep that of the DTD."""
     return tuple(
         AttributeDeclaration(
             f"{item.prefix}:{item.name}" if item.prefix else item.name,

@@ -16,7 +16,7 @@ class ElementGraph:
     """The part of a schema that can be reached from its root element."""
 
     def __init__(self, schema: Schema) -> None:
-        """Walk the schema from its root."""
+        """Collects the elements below the root of the schema."""
         self.schema = schema
         self.root = schema.root
         self._children: dict[str, tuple[str, ...]] = {}
@@ -29,15 +29,15 @@ class ElementGraph:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The elements that can be reached, root first, in the order of a depth-first walk."""
+        """The reachable elements, root first, in the order of a depth-first walk."""
         return tuple(self._children)
 
     def __contains__(self, name: str) -> bool:
-        """Whether an element can occur in a valid document."""
+        """Returns whether an element can occur in a valid document."""
         return name in self._children
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Possible children; none for an element that cannot occur."""
+        """Returns the possible children, none for an element that cannot occur."""
         return self._children.get(name, ())
 
     @cached_property
@@ -65,11 +65,11 @@ class ElementGraph:
         return frozenset(looping)
 
     def on_loop(self, name: str) -> bool:
-        """Whether the element can contain itself, directly or not."""
+        """Returns whether the element can contain itself, directly or not."""
         return self._component.get(name) in self._looping
 
     def on_same_loop(self, first: str, second: str) -> bool:
-        """Whether one directed cycle contains both (for equal names: whether the element is on a loop)."""
+        """Returns whether one directed cycle contains both (for equal names: whether the element is on a loop)."""
         return self.on_loop(first) and self._component[first] == self._component.get(second)
 
     @property
@@ -85,12 +85,12 @@ class ElementGraph:
         if self.recursive:
             return None
         height: dict[str, int] = {}
-        for name in sorted(self._children, key=self._component.__getitem__):  # children's components come first
+        for name in sorted(self._children, key=self._component.__getitem__):  # the components of children come first
             height[name] = 1 + max((height[child] for child in self._children[name]), default=0)
         return height[self.root]
 
     def reachable(self, name: str) -> frozenset[str]:
-        """Possible proper descendants of an element."""
+        """Returns the possible proper descendants of an element."""
         results: set[str] = set()
         pending = list(self.children(name))
         while pending:
@@ -101,10 +101,10 @@ class ElementGraph:
         return frozenset(results)
 
     def only_path(self, above: str | None, below: str) -> tuple[str, ...] | None:
-        """The element names after ``above`` down to ``below``, if the graph has exactly one path between them.
+        """Returns the element names after ``above`` down to ``below`` if the graph has exactly one path between them.
 
-        ``above`` is ``None`` for the document node. Returns ``None`` if there are several paths or none. This decides
-        whether a ``//`` is superfluous (Diao 2005, section 6.6.1).
+        ``above`` is ``None`` for the document node. The result is ``None`` if there are several paths or none. It
+        decides whether a ``//`` is superfluous (Diao 2005, section 6.6.1).
         """
         start: tuple[str, ...] = (self.root,) if above is None else self.children(above)
         if below not in self._children:
@@ -133,24 +133,24 @@ class ElementGraph:
         return results
 
     def optional(self, parent: str, child: str) -> bool:
-        """Whether an element may lack this child."""
+        """Returns whether an element may lack this child."""
         return self.schema.elements[parent].content.least(child) == 0
 
     def repeated(self, parent: str, child: str) -> bool:
-        """Whether an element may have more than one child of this name."""
+        """Returns whether an element may have more than one child of this name."""
         most = self.schema.elements[parent].content.most(child)
         return most is None or most > 1
 
     def at_most_once(self, start: str, path: Sequence[str]) -> bool:
-        """Whether a path of child steps below ``start`` selects at most one element."""
+        """Returns whether a path of child steps below ``start`` selects at most one element."""
         parents = (start, *path[:-1])
         return all(not self.repeated(parent, child) for parent, child in zip(parents, path, strict=True))
 
     @cached_property
     def minimum_height(self) -> dict[str, int]:
-        """Levels that an element needs at least, itself included: 1 if it may stand empty.
+        """The least number of levels of each element, itself included: 1 if it may be empty.
 
-        Elements that can never be finished (``<!ELEMENT a (a)>``) are missing.
+        Elements that can never be complete (``<!ELEMENT a (a)>``) are missing.
         """
         height: dict[str, int] = {}
         changed = True
@@ -165,7 +165,12 @@ class ElementGraph:
 
 
 def needed_height(particle: Particle, heights: dict[str, int]) -> int | None:
-    """Levels that a content particle needs below its parent, given those of elements; ``None``: not known to end."""
+    """Returns the least number of levels below the parent of a particle, or ``None`` if it may never be complete.
+
+    Args:
+        particle: A content particle.
+        heights: The least number of levels of elements.
+    """
     if particle.minimum == 0 or particle.kind in ("empty", "any", "text"):
         return 0
     if particle.kind == "element":
@@ -178,7 +183,7 @@ def needed_height(particle: Particle, heights: dict[str, int]) -> int | None:
 
 
 def _strong_components(edges: dict[str, tuple[str, ...]]) -> dict[str, int]:
-    """Number of the strongly connected component of each node; a component's number is above those it leads to."""
+    """Returns the strongly connected component of each node. A component has a larger number than those it leads to."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     component: dict[str, int] = {}

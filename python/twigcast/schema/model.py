@@ -17,8 +17,8 @@ AttributeType = Literal[
 class Particle:
     """A part of a content model.
 
-    ``text`` is a place where character data may stand; ``any`` stands for all declared elements and text.
-    ``maximum`` is ``None`` where there is no limit.
+    ``text`` allows character data; ``any`` allows all declared elements and text. ``maximum`` is ``None`` if there is
+    no limit.
     """
 
     kind: ParticleKind
@@ -28,14 +28,14 @@ class Particle:
     maximum: int | None = 1
 
     def elements(self) -> Iterator[str]:
-        """The element names in it, in order, with repetitions."""
+        """Yields the element names in it, in order, with repetitions."""
         if self.kind == "element":
             yield self.name
         for child in self.children:
             yield from child.elements()
 
     def most(self, name: str) -> int | None:
-        """How many elements of this name it can hold at most; ``None``: no limit."""
+        """Returns the greatest possible number of elements of this name, or ``None`` without a limit."""
         if self.kind == "any":
             return None
         if self.kind == "element":
@@ -48,7 +48,7 @@ class Particle:
         return None if once is None or self.maximum is None else once * self.maximum
 
     def least(self, name: str) -> int:
-        """How many elements of this name it holds at least."""
+        """Returns the least possible number of elements of this name."""
         if self.kind == "element":
             return self.minimum * int(self.name == name)
         counts = [child.least(name) for child in self.children]
@@ -60,8 +60,8 @@ class Particle:
 class AttributeDeclaration:
     """A declared attribute.
 
-    ``required``: it must be given. ``fixed``: if given, it has the value ``default``. ``values``: the allowed ones
-    of an enumeration, otherwise empty.
+    ``required``: it must be present. ``fixed``: if present, it has the value ``default``. ``values``: those of an
+    enumeration, otherwise empty.
     """
 
     name: str
@@ -82,7 +82,7 @@ class ElementDeclaration:
 
     @property
     def has_text(self) -> bool:
-        """Whether character data may stand directly in it."""
+        """Returns whether it may have character data as a child."""
         return _holds_text(self.content)
 
 
@@ -106,7 +106,7 @@ class Schema:
     name: str = field(default="", compare=False)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """The declared elements that may be children of an element: distinct, in order of first mention."""
+        """Returns the distinct declared elements that may be children of an element, in order of first mention."""
         content = self.elements[name].content
         if content.kind == "any":
             return tuple(self.elements)

@@ -24,7 +24,7 @@ class SchemaStatistics:
 
 
 def statistics(schema: Schema) -> SchemaStatistics:
-    """Count what a schema declares: all element names and all (element, attribute) pairs."""
+    """Counts what a schema declares: all element names and all (element, attribute) pairs."""
     graph = ElementGraph(schema)
     fan_outs = [len(graph.children(name)) for name in graph.names]
     return SchemaStatistics(
@@ -40,7 +40,7 @@ def statistics(schema: Schema) -> SchemaStatistics:
 
 
 def statistics_table(rows: Iterable[SchemaStatistics]) -> str:
-    """The counts as a text table, a line per schema."""
+    """Renders the counts as a text table with a line per schema."""
     header = ("schema", "elements", "attributes", "recursive", "nesting", "edges", "with text", "largest fan-out")
     lines: list[tuple[str, ...]] = [header]
     for row in rows:

@@ -1,6 +1,6 @@
 """The pipeline on Apache Spark: messages and subscriptions in; matches, deliveries and rejected messages out.
 
-- ``pipeline``: :func:`run_pipeline`; ``streaming`` and ``folder_stream``, ``folder_log``: a pipeline that keeps running
+- ``pipeline``: :func:`run_pipeline`; ``streaming``, ``folder_stream``: a pipeline that keeps running
 - ``match``: functions for Spark programs of one's own
 - ``sources``, ``sinks``: where messages come from, and where answers go; a module for each
 - ``jobs``: one Spark job and what its tasks do; ``matching``, ``enveloping``: one Arrow batch, without Spark

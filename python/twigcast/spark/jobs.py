@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Final
 
@@ -26,13 +27,8 @@ from twigcast.spark.sources.plan import ReadPlan
 from twigcast.spark.sources.source import Batches
 from twigcast.spark.summary import TaskReport
 
-_REPORT_DDL: Final = (
-    "partition int, attempt bigint, messages bigint, matches bigint, deliveries bigint, rejected bigint, bytes bigint"
-)
-_REPORT: Final = pa.schema(
-    [("partition", pa.int32())]
-    + [(name, pa.int64()) for name in ("attempt", "messages", "matches", "deliveries", "rejected", "bytes")]
-)
+_REPORT: Final = pa.schema([(field.name, pa.int64()) for field in fields(TaskReport)])
+_REPORT_DDL: Final = ", ".join(f"{name} bigint" for name in _REPORT.names)
 _JOINED_ROWS_MAX: Final = 1_024
 _JOINED_BYTES_MAX: Final = 4 << 20
 """Messages that are matched at a time, at most, unless they arrive together."""
@@ -100,12 +96,9 @@ def task_function(
                 writer.write(answer)
             messages += batch.num_rows
             size += message_bytes(batch.column("xml"))
-        written = writer.close()
+        report = TaskReport(partition, attempt, messages, **writer.close(), bytes=size)
         count(messages)
-        report = [partition, attempt, messages, written["matches"], written["deliveries"], written["rejected"], size]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([value], field.type) for value, field in zip(report, _REPORT, strict=True)], schema=_REPORT
-        )
+        yield pa.RecordBatch.from_pylist([asdict(report)], _REPORT)
 
     return run_task
 

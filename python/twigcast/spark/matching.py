@@ -231,7 +231,17 @@ class BatchMatcher:
         if unusable:
             rows = pa.array([rejection.row for rejection in unusable], pa.int64())
             numbered = [RowRejection(row, rejection.reason) for row, rejection in enumerate(unusable)]
-            yield self._without_matches(ids.take(rows), xml.take(rows), numbered)
+            yield BatchAnswer(
+                ids=ids.take(rows),
+                xml=xml.take(rows),
+                offsets=pa.array([0] * (len(rows) + 1), pa.int32()),
+                keys=self._keys,
+                slots=pa.array([], pa.int32()),
+                nodes=None,
+                has_payload=None,
+                payloads=pa.array([], pa.string()),
+                rejections=numbered,
+            )
             usable = pa.array(sorted(set(range(len(xml))).difference(rows.to_pylist())), pa.int64())
             ids, xml = ids.take(usable), xml.take(usable)
         start = 0
@@ -319,21 +329,6 @@ class BatchMatcher:
         messages = pa.array(texts, pa.string()).take(pc.index_in(parents, distinct))
         rewritten = supplied.dictionary_decode().cast(pa.string())
         return pa.repeat(True, len(supplied)), pc.coalesce(rewritten, messages)
-
-    def _without_matches(
-        self, ids: pa.StringArray, xml: pa.LargeBinaryArray, rejections: Sequence[RowRejection]
-    ) -> BatchAnswer:
-        return BatchAnswer(
-            ids=ids,
-            xml=xml,
-            offsets=pa.array([0] * (len(ids) + 1), pa.int32()),
-            keys=self._keys,
-            slots=pa.array([], pa.int32()),
-            nodes=pa.array([], pa.int32()) if self._nodes else None,
-            has_payload=None,
-            payloads=pa.array([], pa.string()),
-            rejections=rejections,
-        )
 
 
 def _problems(messages: pa.RecordBatch, xml: pa.LargeBinaryArray) -> list[RowRejection]:

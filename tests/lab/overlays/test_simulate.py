@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from lxml import etree
 from typer.testing import CliRunner
 
 from twigcast.cli import app
+from twigcast.lab.overlays import simulate
 from twigcast.lab.overlays.counters import gini, shares, top_share
 from twigcast.lab.overlays.draw import draw_load, draw_ring, draw_tree
-from twigcast.lab.overlays.options import ChordOptions, CoddOptions, OnyxOptions
+from twigcast.lab.overlays.options import PROTOCOLS, ChordOptions, CoddOptions, OnyxOptions
 from twigcast.lab.overlays.simulate import simulate_chord, simulate_codd, simulate_onyx
 from twigcast.overlay.errors import ImpossibleSetting
 
@@ -31,6 +33,13 @@ def test_chord_simulation_finds_what_it_should() -> None:
     assert report.measures["ring"] == "whole"
     assert report.drawings == again.drawings
     assert len(etree.fromstring(report.drawings["ring.svg"].encode()).findall(f".//{SVG}circle")) == 21
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_each_protocol_has_a_simulation_for_its_options(name: str) -> None:
+    protocol = PROTOCOLS[name]
+    simulation = getattr(simulate, protocol.simulation)
+    assert get_type_hints(simulation) == {"options": protocol.options, "return": simulate.Report}
 
 
 def test_virtual_nodes_and_levels_do_not_change_what_is_found() -> None:

@@ -138,9 +138,9 @@ pub struct QueryCheck {
     pub normal_form: String,
     /// The name of the route, see [`plan::route_name`].
     pub route: &'static str,
-    /// What the route means, and which values lead to the query.
+    /// The meaning of the route, and the values that lead to the query.
     pub reason: String,
-    /// What registration would warn of.
+    /// The warning that registration would give.
     pub warning: Option<QueryWarning>,
 }
 

@@ -12,7 +12,7 @@ use super::slot_order::SlotOrder;
 use super::stream_matcher::{StreamMatcher, StreamProgress};
 use crate::document::{Document, Message};
 use crate::error::MessageError;
-use crate::eval::EvalError;
+use crate::eval::{Context, EvalError};
 use crate::ids::{ProductStateId, ShapeId};
 use crate::predicate::shape_lists::ShapeWaitLists;
 use crate::rewrite::Payloads;
@@ -29,6 +29,9 @@ const NFA_MESSAGES: u32 = 16;
 
 /// How often a whole message may be read for the values of nested elements.
 const VALUE_READS_MAX: u64 = 16;
+
+/// So many queries of a message are decided by themselves where what they share is too expensive.
+const ALONE_MAX: usize = 256;
 
 /// Items of a stream that are read before the observer is asked whether that is enough. It is asked again whenever twice
 /// as many more were read.
@@ -341,6 +344,36 @@ impl Matcher {
         }
         for &query in &population.always {
             run.evaluate_whole(&mut self.decisions, query);
+        }
+        if !self.decisions.alone.is_empty() {
+            self.decide_alone(engine, source);
+        }
+    }
+
+    /// Decides queries that share values which are too expensive to read at each element: the evaluator finds what one query
+    /// asks along an axis for all nodes at once. The first [`ALONE_MAX`] are decided so; the others stay undecided.
+    fn decide_alone(&mut self, engine: &Engine, source: &[u8]) {
+        let message = Message { source, document: &self.document };
+        let mut queries = std::mem::take(&mut self.decisions.alone);
+        queries.truncate(ALONE_MAX);
+        let expressions: Vec<_> =
+            queries.iter().map(|&query| engine.parsed_expression(&mut self.parsed, query)).collect();
+        let evaluator = engine.evaluator(message);
+        for (&query, expression) in queries.iter().zip(&expressions) {
+            let holds = match (engine.program(query), expression) {
+                (Some(program), _) => engine.interpreter(message, &mut Payloads::default()).matches(program),
+                (None, Some(expression)) => {
+                    evaluator.resume(query);
+                    evaluator.boolean(expression, Context::DOCUMENT)
+                }
+                (None, None) => continue,
+            };
+            if let Ok(holds) = holds {
+                self.decisions.failures.retain(|(failed, _)| *failed != query);
+                if holds {
+                    self.decisions.matched.insert(query);
+                }
+            }
         }
     }
 

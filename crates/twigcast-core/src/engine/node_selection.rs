@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::parsed_queries::ParsedQueries;
 use super::prepared_deliveries::{PreparedDeliveries, SubscribersAtMatch};
 use super::query_set::QuerySet;
 use super::subscribers::Subscribers;
@@ -143,7 +144,7 @@ impl Engine {
                 // Nearly always, each query has one subscription, and all results are certain: slots are query numbers.
                 in_order.begin(self.slot_bound(), before);
                 is_in_order = true;
-                rewriter.name_certain_results(in_order);
+                rewriter.assign_certain_ids(in_order);
                 if let Err(error) = rewriter.write_results(&mut interpreter, &[]) {
                     in_order.append_to(&mut delivered.slots, &mut delivered.numbers);
                     delivered.fail_all(&error);
@@ -195,7 +196,7 @@ impl Engine {
                 let mut delivered = MessageDeliveries::default();
                 let too_large = self.deliver_batch_results(rewriter, &mut delivered, &mut unassembled);
                 deliveries.failures.append(&mut delivered.failures);
-                named = Some((delivered, rewriter.take_named(), too_large));
+                named = Some((delivered, rewriter.take_ids(), too_large));
             }
             prepared = Some(rewriter.take_prepared());
         }
@@ -219,7 +220,7 @@ impl Engine {
         let bytes_max = self.limits.result_bytes_max;
         let (subscribers, is_plain) = (self.registry.subscribers(), self.registry.is_all_plain());
         let mut deliveries = QueryResults::default();
-        let too_large = rewriter.name_results(bytes_max, &mut deliveries);
+        let too_large = rewriter.assign_ids(bytes_max, &mut deliveries);
         if is_plain && !deliveries.has_unassembled {
             (delivered.slots, delivered.numbers) = (deliveries.queries, deliveries.numbers);
         } else {
@@ -284,10 +285,15 @@ impl Engine {
         if self.rewrites_query(query) || self.is_external(slot) {
             return None;
         }
+        self.parsed_expression(&mut matcher.parsed, query)
+    }
+
+    /// Returns the expression of a query, parsed again if it was not kept; `None` if the query rewrites.
+    pub(super) fn parsed_expression(&self, parsed: &mut ParsedQueries, query: u32) -> Option<Arc<Expr>> {
         if let EvaluationSource::Expr(expr) = self.evaluated(query) {
             return Some(expr.clone());
         }
-        matcher.parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
+        parsed.expression((self.identity, self.version()), &self.vocabulary, query, |vocabulary| {
             let QueryContext { namespaces, dialect } = self.context_of(query);
             let options = ParseOptions { namespaces, dialect: *dialect, limits: &self.limits };
             match query::parse(&self.text_of(query), &options, vocabulary) {

@@ -12,6 +12,24 @@
 //!   [`EvalError::BudgetExceeded`] instead of taking minutes on one message.
 //!
 //! Recursion follows the query (which registration limits), never the document.
+//!
+//! ```
+//! use twigcast_core::document::{Document, Message};
+//! use twigcast_core::eval::{Context, Evaluator};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::query::{Dialect, ParseOptions, Query, parse};
+//! use twigcast_core::scan::{RecordOptions, Scanner};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let (limits, mut vocabulary) = (Limits::default(), Vocabulary::new());
+//! let namespaces = [("p", "urn:example")];
+//! let options = ParseOptions { namespaces: &namespaces, dialect: Dialect::XPath, limits: &limits };
+//! let Ok(Query::XPath(expr)) = parse("count(//b) + 1", &options, &mut vocabulary) else { unreachable!() };
+//! let (source, mut document) = (b"<a><b/><b/></a>", Document::default());
+//! Scanner::new().scan(source, &vocabulary, &limits, RecordOptions::ALL, &mut document).expect("well-formed");
+//! let evaluator = Evaluator::new(Message { source, document: &document }, &vocabulary, &[]);
+//! assert_eq!(evaluator.number(&expr, Context::DOCUMENT), Ok(3.0));
+//! ```
 
 mod axes;
 mod bits;

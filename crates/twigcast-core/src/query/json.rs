@@ -74,9 +74,12 @@ impl QueryToJson<'_> {
             Expr::Arithmetic { op, left, right } => self.binary("arithmetic", arithmetic_symbol(*op), left, right),
             Expr::Negate(operand) => Json::of_kind("negate", [("operand", self.expr(operand))]),
             Expr::Number(value) => {
-                let text = || Json::from(&*number::format(*value));
-                // JSON has no infinity and no NaN.
-                let value = if value.is_finite() { Json::Number(*value) } else { text() };
+                // JSON has no infinity and no NaN, and its readers take `-0` for the integer 0.
+                let value = match value {
+                    value if *value == 0.0 && value.is_sign_negative() => Json::from("-0"),
+                    value if value.is_finite() => Json::Number(*value),
+                    value => Json::from(&*number::format(*value)),
+                };
                 Json::of_kind("number", [("value", value)])
             }
             Expr::Literal(value) => Json::of_kind("literal", [("value", (&**value).into())]),

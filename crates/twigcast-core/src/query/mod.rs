@@ -3,6 +3,20 @@
 //! [`parse`] reads a query: an XPath 1.0 expression or a For-Where-Return query. [`normal::normalise`] simplifies an
 //! expression without changing its meaning; [`display::expression`] and
 //! [`flwr_text::query`] write them back as text; [`json`] as JSON.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::query::{Dialect, ParseOptions, Query, display, normal, parse};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let (declared, limits, mut vocabulary) = (BTreeMap::new(), Limits::default(), Vocabulary::new());
+//! let options = ParseOptions { namespaces: &declared, dialect: Dialect::XPath, limits: &limits };
+//! let Query::XPath(expr) = parse("//a[b and b]", &options, &mut vocabulary)? else { unreachable!() };
+//! let normal_form = display::expression(&normal::normalise(expr), &vocabulary, &declared);
+//! assert_eq!(normal_form.text, "/descendant::a[b]");
+//! # Ok::<(), twigcast_core::error::QueryError>(())
+//! ```
 
 use crate::error::QueryError;
 use crate::vocabulary::Vocabulary;

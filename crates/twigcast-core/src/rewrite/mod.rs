@@ -2,9 +2,10 @@
 //!
 //! A query is compiled once into a [`Program`] ([`program`]). The [`Interpreter`] runs programs on one message
 //! ([`interpreter`]): it visits the bindings and writes the results. Elements of the message are copied as they stand
-//! there; nothing is parsed or serialised again. What programs have in common is computed once per message ([`sharing`]).
-//! Thousands of queries of the most frequent form are decided and rewritten together instead ([`batch`]). Results are
-//! written to one buffer one after the other, which is passed on before it grows large ([`output`], [`run_buffer`]).
+//! there; nothing is parsed or serialised again. What programs have in common is computed once per message
+//! ([`sharing`]). Thousands of queries of the most frequent form are decided and rewritten together instead
+//! ([`batch`]). Results are written to one buffer one after the other, which is passed on before it grows large
+//! ([`output`], [`run_buffer`]).
 //!
 //! ```
 //! use twigcast_core::engine::{Engine, Matcher, QueryContext};

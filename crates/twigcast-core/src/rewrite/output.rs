@@ -1,7 +1,7 @@
 //! The bytes of results.
 //!
-//! All results of one or more messages go to one buffer, one after the other. If there is a [`Sink`], it takes the bytes
-//! whenever the buffer is full, also in the middle of a result, so that a large result is never in memory twice.
+//! All results of one or more messages go to one buffer, one after the other. If there is a [`Sink`], it takes the
+//! bytes whenever the buffer is full, also in the middle of a result, so that a large result is never in memory twice.
 
 use super::ExtractError;
 use super::run_buffer::{RunAppender, RunBuffer, SteppedMemory};
@@ -54,8 +54,8 @@ impl Payloads {
         self
     }
 
-    /// Returns the bytes of all results, provided that there is no sink, and the end of each. Bytes after the last end have
-    /// no meaning; passed on to [`Self::with_memory`], the memory need not be initialised again.
+    /// Returns the bytes of all results, provided that there is no sink, and the end of each. Bytes after the last end
+    /// have no meaning; passed on to [`Self::with_memory`], the memory need not be initialised again.
     pub fn into_parts(mut self) -> (Vec<u8>, Vec<u64>) {
         self.drop_open();
         (self.bytes.into_memory(), self.ends)
@@ -190,8 +190,8 @@ impl<'a> Output<'a> {
         Ok(true)
     }
 
-    /// Appends a whole result of at most `bytes_max` bytes, which must be within the limits and at most [`CHUNK_BYTES`].
-    /// `write` receives the number of bytes that the sink has taken.
+    /// Appends a whole result of at most `bytes_max` bytes, which must be within the limits and at most
+    /// [`CHUNK_BYTES`]. `write` receives the number of bytes that the sink has taken.
     #[inline]
     pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(u64, &mut RunAppender<'_>)) {
         self.payloads.drop_open();
@@ -201,8 +201,8 @@ impl<'a> Output<'a> {
     }
 
     /// Appends `count` results, each as for [`Self::append`]. `write` is called with the number of the next result, the
-    /// memory and the number of bytes before it, and the ends to fill. It appends results while the memory has space for
-    /// another, and returns the number of these results and of their bytes.
+    /// memory and the number of bytes before it, and the ends to fill. It appends results while the memory has space
+    /// for another, and returns the number of these results and of their bytes.
     pub fn append_all(
         &mut self,
         count: usize,

@@ -1,8 +1,8 @@
 //! A buffer for very many short runs of bytes.
 //!
-//! A run is copied with a fixed length, which takes a few instructions and no call; the next run overwrites the excess. So
-//! there are always initialised bytes after the end. They are passed on with the buffer, so that the memory need not be
-//! initialised again.
+//! A run is copied with a fixed length, which takes a few instructions and no call; the next run overwrites the excess.
+//! So there are always initialised bytes after the end. They are passed on with the buffer, so that the memory need not
+//! be initialised again.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
@@ -99,9 +99,9 @@ impl RunBuffer {
         self.end = runs.end;
     }
 
-    /// Appends pieces. `write` receives memory for at least `bytes_max` bytes, and more while the buffer would stay below
-    /// `enough` bytes. It also receives the position of that memory, which counts from `before` bytes before the buffer.
-    /// It returns a result and the number of bytes appended.
+    /// Appends pieces. `write` receives memory for at least `bytes_max` bytes, and more while the buffer would stay
+    /// below `enough` bytes. It also receives the position of that memory, which counts from `before` bytes before the
+    /// buffer. It returns a result and the number of bytes appended.
     pub fn append_in_steps<T>(
         &mut self,
         (bytes_max, enough): (usize, usize),
@@ -204,8 +204,8 @@ impl RunAppender<'_> {
         self.end
     }
 
-    /// Appends the bytes of a range, with one copy if they are at most `LENGTH` and as many can be read. A mispredicted jump
-    /// would take as long as copying a hundred bytes too many.
+    /// Appends the bytes of a range, with one copy if they are at most `LENGTH` and as many can be read. A mispredicted
+    /// jump would take as long as copying a hundred bytes too many.
     #[inline]
     pub fn push<const LENGTH: usize>(&mut self, from: &[u8], start: u32, end: u32) {
         const { assert!(LENGTH <= STEP) };

@@ -1,4 +1,4 @@
-//! Results as tables: message, query, payload.
+//! Tests of the interpreter as tables of message, query and payload.
 
 use crate::document::{Document, Message};
 use crate::error::QueryError;
@@ -13,7 +13,7 @@ const NAMESPACES: [(&str, &str); 3] = [("p", "urn:p"), ("q", "urn:q"), ("d", "ur
 
 type Delivered = Result<Option<Vec<u8>>, ExtractError>;
 
-/// What programs deliver of one message.
+/// Returns what programs deliver of one message.
 fn all_delivered(
     message: Message<'_>,
     vocabulary: &Vocabulary,
@@ -33,7 +33,7 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     let options = ParseOptions { namespaces: &NAMESPACES, dialect: Dialect::XPath, limits };
     let parsed: Result<Query, QueryError> = parse(query, &options, &mut vocabulary);
     let Ok(Query::Flwr(query)) = parsed else { panic!("{query}: {parsed:?}") };
-    // Three equal programs: enough for everything in them to be shared.
+    // Three equal programs are enough for all their parts to be shared.
     let mut interner = Interner::default();
     let programs: Vec<Program> = (0..3).map(|_| Program::compile(&query, &vocabulary, &mut interner)).collect();
     let mut own = Interner::default();
@@ -64,7 +64,7 @@ fn delivered(xml: &str, query: &str, limits: &Limits) -> Result<Option<String>, 
     result.map(|payload| payload.map(|bytes| String::from_utf8(bytes).expect("UTF-8")))
 }
 
-/// The payload; `-` where nothing is delivered.
+/// Returns the payload, or `-` if nothing is delivered.
 fn payload(xml: &str, query: &str) -> String {
     match delivered(xml, query, &Limits::default()) {
         Ok(payload) => payload.unwrap_or_else(|| "-".to_owned()),
@@ -213,7 +213,7 @@ fn values_and_text() {
 }
 
 #[test]
-fn whatever_is_in_a_slice_survives() {
+fn slices_are_copied_unchanged() {
     let xml = "<?xml version='1.0'?><!--0--><r><a x='&lt;\"' y = \"'&#10;\"><!-- c --><?p i?><![CDATA[<]]>&#x41;<b/></a ></r><!--9-->";
     check(
         xml,
@@ -233,7 +233,7 @@ fn whatever_is_in_a_slice_survives() {
 }
 
 #[test]
-fn namespaces_come_along_where_they_are_needed() {
+fn copies_declare_the_namespaces_that_they_need() {
     let xml = "<p:r xmlns:p='urn:p' xmlns:q=\"urn:q\" xmlns='urn:d'><p:a q:x='1' p:y='2'>t</p:a><b/>\
         <p:c><q:e/></p:c><f xmlns=''><g/></f><h t='q:name'>see p:a</h><i xmlns:q='urn:other'><q:j/></i></p:r>";
     check(
@@ -277,9 +277,9 @@ fn namespaces_come_along_where_they_are_needed() {
     );
 }
 
-/// A copied attribute's prefix does not get in the way of those that the constructors inside take from around.
+/// The prefix of a copied attribute does not change what prefixes mean in the constructors inside.
 #[test]
-fn prefixes_of_copied_attributes_hide_none_of_constructors() {
+fn prefixes_of_copied_attributes_do_not_hide_those_of_constructors() {
     let xml = "<r xmlns:p='urn:other' xmlns:q='urn:q'><a p:x='1' q:y='2'/></r>";
     let copied = "<n xmlns:ns0=\"urn:other\" ns0:x='1'>";
     check(
@@ -314,9 +314,9 @@ fn prefixes_of_copied_attributes_hide_none_of_constructors() {
     );
 }
 
-/// As many as the limit allows; comparing each with all others would take minutes here.
+/// There are as many attributes as the limit allows. Comparing each with all others would take minutes.
 #[test]
-fn very_many_attributes_are_copied_and_one_that_comes_again_is_found() {
+fn a_repeated_attribute_among_very_many_is_reported() {
     let attributes: String = (0..10_000).map(|number| format!(" x{number}='{number}'")).collect();
     check(
         &format!("<r><a{attributes}/></r>"),
@@ -371,7 +371,7 @@ fn attributes_that_cannot_be_placed_reject_the_delivery() {
 }
 
 #[test]
-fn limits_are_kept() {
+fn limits_reject_deliveries() {
     let limits = Limits { result_bytes_max: 40, ..Limits::default() };
     let xml = "<r><a>0123456789</a><a>0123456789</a></r>";
     let two = delivered(xml, "for $a in //a return $a", &limits);

@@ -11,6 +11,20 @@
 //! - [`content`]: character data, comments, processing instructions, and the order of it all
 //! - [`pass`]: the state of one pass over one message
 //! - [`decode`]: raw slices to values; [`position`]: offsets to lines and columns
+//!
+//! ```
+//! use twigcast_core::document::{Document, Message};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::scan::{RecordOptions, Scanner};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let source = b"<a><b>fish &amp; chips</b></a>";
+//! let mut document = Document::default();
+//! Scanner::new().scan(source, &Vocabulary::new(), &Limits::default(), RecordOptions::ALL, &mut document)?;
+//! let root = document.first_child(0);
+//! assert_eq!(Message { source, document: &document }.string_value(root), "fish & chips");
+//! # Ok::<(), twigcast_core::error::MessageError>(())
+//! ```
 
 pub(crate) mod bytes;
 pub(crate) mod characters;

@@ -28,6 +28,29 @@
 //! - [`decode`]: a stream to a [`crate::document::Document`], checked as strictly as a message is
 //! - [`text`]: a document to the text of a message
 //! - [`dictionary`]: names that both sides know beforehand
+//!
+//! ```
+//! use twigcast_core::document::{Document, Message};
+//! use twigcast_core::limits::Limits;
+//! use twigcast_core::scan::{RecordOptions, Scanner};
+//! use twigcast_core::stream::decode::{CheckLevel, DecodeOptions, Decoder};
+//! use twigcast_core::stream::dictionary::Dictionary;
+//! use twigcast_core::stream::encode::{NameEncoding, encode};
+//! use twigcast_core::vocabulary::Vocabulary;
+//!
+//! let (source, limits, vocabulary) = (b"<a><b>text</b></a>", Limits::default(), Vocabulary::new());
+//! let (mut sent, mut received) = (Document::default(), Document::default());
+//! Scanner::new().scan(source, &vocabulary, &limits, RecordOptions::ALL, &mut sent)?;
+//! let stream = encode(Message { source, document: &sent }, NameEncoding::Once);
+//! let (dictionary, record, checks) = (Dictionary::default(), RecordOptions::ALL, CheckLevel::All);
+//! let (vocabulary, limits) = (&vocabulary, &limits);
+//! let options = DecodeOptions { dictionary: &dictionary, vocabulary, identity: 0, limits, record, checks };
+//! let mut decoder = Decoder::new();
+//! decoder.decode(&stream, options, &mut received)?;
+//! let root = received.first_child(0);
+//! assert_eq!(Message { source: decoder.source(), document: &received }.string_value(root), "text");
+//! # Ok::<(), twigcast_core::error::MessageError>(())
+//! ```
 
 pub mod decode;
 pub mod dictionary;

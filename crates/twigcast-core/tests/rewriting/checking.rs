@@ -1,4 +1,4 @@
-//! Queries that are decided together, against each by itself.
+//! Compares queries that are decided together with each query by itself.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn context() -> QueryContext {
     QueryContext { namespaces: BTreeMap::from([("p".to_owned(), "urn:p".to_owned())]), ..QueryContext::default() }
 }
 
-/// What a query by itself delivers, unshared; `None` if it does not match according to the evaluator.
+/// Returns what a query delivers by itself, without sharing, or `None` if it does not match according to the evaluator.
 pub(super) fn alone(text: &str, xml: &str) -> Option<Vec<u8>> {
     let limits = Limits::default();
     let mut vocabulary = Vocabulary::new();
@@ -61,7 +61,7 @@ pub(super) fn prepared(engine: &Engine, matcher: &mut Matcher, xml: &str) -> All
     let mut described = Payloads::default();
     let actual = engine.prepare(matcher, source, &mut described).expect(xml);
     assert!(actual.failures().is_empty());
-    // Whichever is asked for first.
+    // Either order of the two calls.
     let in_order = xml.len().is_multiple_of(2).then(|| actual.deliveries_in_order());
     let (slots, numbers) = actual.deliveries();
     assert_eq!(slots.len(), actual.len());

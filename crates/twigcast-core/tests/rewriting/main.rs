@@ -1,4 +1,4 @@
-//! Many For-Where-Return queries at once, however they are decided and delivered, against each query by itself.
+//! Compares many For-Where-Return queries, decided and delivered together in all ways, with each query by itself.
 
 mod checking;
 mod making;
@@ -15,7 +15,7 @@ use twigcast_core::rewrite::{Payloads, Sink};
 use checking::{All, alone, check, context, delivered, key, prepared};
 use making::{Random, element, query_text};
 
-/// Queries come and go between messages, whose label paths grow by the message.
+/// Queries are added and removed between messages, and each message brings new label paths.
 #[test]
 fn populations_deliver_what_each_query_delivers_by_itself() {
     let mut result = 0;
@@ -47,7 +47,7 @@ fn populations_deliver_what_each_query_delivers_by_itself() {
     assert!(result > 2_000, "{result} deliveries are too few to mean anything");
 }
 
-/// An item that may hold others, with values; between its children there may be text.
+/// Writes an item with values, other items and text.
 fn item(random: &mut Random, depth: usize, out: &mut String) {
     out.push_str("<i>");
     for _ in 0..2 + random.below(5) {
@@ -61,8 +61,8 @@ fn item(random: &mut Random, depth: usize, out: &mut String) {
     out.push_str("</i>");
 }
 
-/// Queries ask for up to seven values at once, of bindings whose sets take one word or several; the returned paths lead to
-/// several runs of bytes from each, which nest. Those that ask for the same lie together, however many are asked for.
+/// Queries ask for up to seven values at once, of bindings whose sets take one word or several. The returned paths
+/// select several nested ranges of bytes from each binding.
 #[test]
 fn conjunctions_hold_for_few_bindings_and_for_many() {
     let mut result = 0;
@@ -73,7 +73,7 @@ fn conjunctions_hold_for_few_bindings_and_for_many() {
         let mut queries = BTreeMap::new();
         let mut before: Vec<String> = Vec::new();
         for number in 0..70 {
-            // Many begin as another did.
+            // Many have conditions in common with another.
             before.truncate(if random.below(4) == 0 { 0 } else { 1 + random.below(6) });
             for _ in 0..random.below(3) + usize::from(before.is_empty()) {
                 let (step, name, value) = (random.of(&["/", "//"]), random.below(4), 1 + random.below(3));
@@ -103,10 +103,10 @@ fn conjunctions_hold_for_few_bindings_and_for_many() {
     assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
-/// Queries come and go between messages of label paths that are all known: those that came are decided one by one until
-/// it pays to lay all out anew, and numbers of those that went are given to others.
+/// Queries are added and removed between messages without new label paths. Added ones are decided one by one until a
+/// new layout pays, and ids of removed ones are reused.
 #[test]
-fn what_comes_and_goes_is_decided_rightly_before_all_is_laid_out_anew() {
+fn changes_are_decided_correctly_before_the_next_layout() {
     let mut result = 0;
     for seed in 1..5 {
         println!("seed {seed}");
@@ -139,10 +139,10 @@ fn what_comes_and_goes_is_decided_rightly_before_all_is_laid_out_anew() {
     assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
-/// The last of the queries that are decided together goes: nothing of what was found for it is delivered any more, also
-/// where a query that is decided by itself has got its number, on a message with fewer nodes.
+/// After the last of the queries that are decided together is removed, nothing of it is delivered, even if a query that
+/// is decided by itself reuses its id on a message with fewer nodes.
 #[test]
-fn nothing_is_left_of_the_last_query_that_was_decided_with_others() {
+fn a_removed_last_query_delivers_nothing() {
     let together = "for $v in //b where $v/c = 7 return <r>{ $v/d }</r>";
     let by_itself = "for $v in //e where contains($v/c, '7') return <r>{ $v/d }</r>";
     let large = "<a><x/><x/><b><c>7</c><d>x</d></b></a>";
@@ -162,10 +162,9 @@ fn nothing_is_left_of_the_last_query_that_was_decided_with_others() {
     }
 }
 
-/// More bindings than are numbered, more nodes than are labelled, more label paths than are remembered: then queries are
-/// decided one by one, and afterwards together again.
+/// Over the limits of bindings, nodes or label paths, queries are decided one by one, and afterwards together again.
 #[test]
-fn what_is_too_much_for_a_guide_is_delivered_all_the_same() {
+fn messages_over_the_limits_of_the_batch_rewriter_are_delivered() {
     let texts = [
         "for $v in //b where $v/c = 7 return <r>{ $v/c }{ $v//d }</r>",
         "for $v in /a/b where $v/c = 7 and $v/d = 'x' return <r>{ $v/d }</r>",
@@ -184,7 +183,7 @@ fn what_is_too_much_for_a_guide_is_delivered_all_the_same() {
     let deep = format!("<a>{}{}<b><c>8</c></b></a>", "<e>".repeat(1_900), "</e>".repeat(1_900));
     let mut many = String::from("<a>");
     for number in 0..2_300 {
-        // Each a label path of its own, by depth and by name.
+        // Each element has its own label path, by depth and by name.
         many.push_str(&format!("{0}{1}", "<b>".repeat(number % 60), "</b>".repeat(number % 60)));
     }
     many.push_str("<b><c>7</c></b></a>");
@@ -203,7 +202,7 @@ fn what_is_too_much_for_a_guide_is_delivered_all_the_same() {
     }
 }
 
-/// Takes all bytes, as they come.
+/// A sink that keeps all bytes.
 #[derive(Clone, Default)]
 struct Collected(Arc<Mutex<Vec<u8>>>);
 
@@ -217,10 +216,10 @@ impl Sink for Collected {
     }
 }
 
-/// The results of many messages go to one buffer that is handed on, also in the middle of a message: what was written of
-/// a message before is copied again only as long as it is there.
+/// The results of many messages go to one buffer, which the sink empties in the middle of messages too. A fragment is
+/// copied again only while the buffer holds it.
 #[test]
-fn results_of_many_messages_are_handed_on_whole() {
+fn results_of_many_messages_reach_the_sink_whole() {
     let texts = [
         "for $v in //b where $v/c = 7 return <r>{ $v/c }{ $v//d }</r>",
         "for $v in //b where $v/d = 'x' return <r>{ $v/c }{ $v//d }</r>",
@@ -273,10 +272,10 @@ fn results_of_many_messages_are_handed_on_whole() {
     }
 }
 
-/// Many results by few recipes, from pieces of all lengths: in messages small enough for their pieces to be put together
-/// first and in larger ones, with namespaces to be added and without, into memory that was used before.
+/// Few constructors make many results from pieces of all lengths: of messages small enough to join the slices of
+/// entries and of larger ones, with and without namespaces to be added, in memory that was used before.
 #[test]
-fn pieces_of_all_lengths_are_put_together() {
+fn pieces_of_all_lengths_are_assembled() {
     let mut texts = vec!["for $v in //b where $v/e return <none>{ $v/f }</none>".to_owned()];
     for constant in 0..9 {
         for (makes, compared) in
@@ -338,10 +337,10 @@ fn pieces_of_all_lengths_are_put_together() {
     assert!(result > 800, "{result} deliveries are too few to mean anything");
 }
 
-/// Few recipes make many results, of which each is much larger than the message: what they have in common is put together
-/// once as long as there is room for it, and the others are made all the same; into a buffer, and into a sink.
+/// Few constructors make many results that are much larger than the message. Fragments over the limit are written anew
+/// for each result, into a buffer and into a sink.
 #[test]
-fn what_many_results_have_in_common_may_be_too_large_to_be_kept() {
+fn fragments_over_the_limit_are_written_anew() {
     let mut texts = Vec::new();
     for constant in 0..14 {
         for makes in ["<r>{ $v//b }</r>", "<s>{ $v//b } of { $v/c }</s>", "<t>{ $v/c }{ $v//c }{ $v/b }</t>", "<u/>"] {
@@ -357,7 +356,7 @@ fn what_many_results_have_in_common_may_be_too_large_to_be_kept() {
         println!("seed {seed}");
         let random = &mut Random(seed);
         let mut xml = String::from("<a>");
-        // A tower of elements: each is copied once for each above it.
+        // Nested elements: each is copied once for each of its ancestors.
         for _ in 0..[0, 12, 40][seed as usize % 3] {
             let text = "y".repeat(random.below(900));
             xml.push_str(&format!("<b><c>{}</c><c>{}</c>{text}", random.below(14), random.below(14)));

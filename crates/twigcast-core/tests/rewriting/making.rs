@@ -1,6 +1,6 @@
-//! Messages and queries made at random.
+//! Random messages and queries.
 
-/// SplitMix64, so that a seed means the same everywhere.
+/// The generator SplitMix64: equal seeds give equal numbers on all platforms.
 pub(super) struct Random(pub u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
     }
 }
 
-/// Elements that nest in themselves, with values, attributes, references, comments and, now and then, namespaces.
+/// Returns elements that nest in themselves, with values, attributes, references, comments and sometimes namespaces.
 pub(super) fn element(random: &mut Random, depth: usize, out: &mut String) {
     let name = random.of(&["a", "b", "c", "d", "e", "p:a", "x"]);
     out.push('<');
@@ -73,7 +73,7 @@ fn condition(random: &mut Random) -> String {
     }
 }
 
-/// Mostly the kind that is decided by what many have in common, sometimes another.
+/// Returns a query, mostly of the form that the batch rewriter decides.
 pub(super) fn query_text(random: &mut Random) -> String {
     let mut text = format!("for $v in {}", steps(random, &["/", "//", "//"], 3));
     let conditions: Vec<String> = (0..random.below(4)).map(|_| condition(random)).collect();

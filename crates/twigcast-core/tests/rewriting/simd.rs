@@ -7,7 +7,8 @@ use twigcast_core::limits::Limits;
 
 use super::{Random, check, context};
 
-/// Results with constants and pieces of all lengths, one to five columns, and sets of bindings of several words.
+/// Returns queries and a message whose results have pieces of all lengths, one to five columns, and sets of several
+/// words.
 fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>) {
     let constant = |random: &mut Random| "constant ".repeat(random.below(6) * random.below(2));
     let mut queries = BTreeMap::new();
@@ -40,7 +41,7 @@ fn of_all_lengths(random: &mut Random) -> (BTreeMap<String, String>, Vec<String>
 /// Each implementation of the kernel makes the same results. The choice holds for the whole process: the other tests,
 /// which run at the same time, may have either.
 #[test]
-fn all_instructions_make_the_same_results() {
+fn all_kernels_make_the_same_results() {
     let mut result = 0;
     for wide in [false, true] {
         #[cfg(target_arch = "x86_64")]

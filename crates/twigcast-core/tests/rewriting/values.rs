@@ -1,5 +1,4 @@
-//! Values are equal to constants as texts or as numbers, however they are spelt and wherever they stand; and queries that
-//! match with the same bindings share the results that are the same.
+//! Tests of comparing values with constants, as texts and as numbers, and of results that several queries share.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use twigcast_core::limits::Limits;
 
 use super::{Random, check, context};
 
-/// Values as they stand in messages: of all lengths around what is kept by its bytes, and not what they look like.
+/// Values as they stand in messages: of all lengths around that of cached values, some of them spelt with references.
 const VALUES: [&str; 34] = [
     "",
     " ",
@@ -46,7 +45,7 @@ const VALUES: [&str; 34] = [
     "日本語日本",
 ];
 
-/// What queries compare with.
+/// Constants that queries compare with.
 const CONSTANTS: [&str; 22] = [
     "''",
     "' '",
@@ -88,7 +87,7 @@ fn constant(random: &mut Random) -> String {
     }
 }
 
-/// Items of which the last value ends shortly before the message does.
+/// Returns items, the last value of which ends shortly before the message does.
 fn message(random: &mut Random, items: usize) -> String {
     let mut xml = "<m>".to_owned();
     for _ in 0..1 + random.below(items) {
@@ -116,10 +115,10 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
             queries.insert(number.to_string(), text);
         }
         for _ in 0..8 {
-            // Sets of bindings take one word, or several.
+            // Sets of bindings take one word or several.
             let items = if random.below(4) == 0 { 150 } else { 6 };
             result += check(&engine, &mut matcher, &queries, &message(random, items), seed);
-            // Constants come, and go, and have the numbers of others.
+            // Constants are added and removed, and ids are reused.
             let key = random.below(120).to_string();
             let text = format!("for $v in /m/i where $v/a = {} return <s>{{ $v/b }}</s>", constant(random));
             engine.add(&key, &text, &context(), true).expect(&text);
@@ -129,8 +128,8 @@ fn values_of_all_spellings_are_compared_as_texts_and_as_numbers() {
     assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
-/// Each path is compared with constants of its own, so a table of all paths and constants would be nearly empty: there is
-/// none, and conditions are looked up one by one.
+/// Each path is compared with constants of its own, so a matrix of all columns and constants would be nearly empty.
+/// Then conditions are looked up by hash.
 #[test]
 fn values_are_compared_where_there_are_many_paths_and_constants() {
     const PATHS: usize = 300;
@@ -153,7 +152,7 @@ fn values_are_compared_where_there_are_many_paths_and_constants() {
             let mut xml = "<m>".to_owned();
             for item in 0..items {
                 xml.push_str("<i>");
-                // The first has all paths, so what they mean is known to the end.
+                // The first message has all label paths.
                 for number in 0..PATHS {
                     if item > 0 && random.below(60) > 0 {
                         continue;
@@ -171,7 +170,7 @@ fn values_are_compared_where_there_are_many_paths_and_constants() {
     assert!(result > 1_000, "{result} deliveries are too few to mean anything");
 }
 
-/// Groups of few queries and of many, alone with their bindings or not, with recipes that are the same or not.
+/// Groups have few or many queries, share their set of bindings or not, and share constructors or not.
 #[test]
 fn results_are_shared_by_groups_of_all_sizes() {
     let mut result = 0;
@@ -181,7 +180,7 @@ fn results_are_shared_by_groups_of_all_sizes() {
         let (mut engine, mut matcher) = (Engine::new(Limits::default()), Matcher::new());
         let mut queries = BTreeMap::new();
         for number in 0..260 {
-            // One value is asked for by most, so its groups are large; paths that are the same are spelt differently.
+            // Most queries ask for one value, so its groups are large. Equal paths are spelt differently.
             let asked = random.of(&["1", "1", "1", "2", "3", "4"]);
             let (source, path) = (random.of(&["/m/i", "//i"]), random.of(&["/a", "//a", "/*"]));
             let columns = [random.of(&["/a", "//a", "/b"]), random.of(&["/c", "//c", "/b"])];

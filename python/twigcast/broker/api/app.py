@@ -99,12 +99,7 @@ def create_app(broker: Broker, settings: Settings, urls: UrlPolicy, routers: Seq
 
 
 class Application(FastAPI):
-    """The routes, behind :class:`RequestMiddleware`.
-
-    Args:
-        hosts: Names that requests may use.
-        more: As for :class:`fastapi.FastAPI`.
-    """
+    """The routes, behind :class:`RequestMiddleware`."""
 
     def __init__(self, hosts: Hosts, **more: Any) -> None:
         super().__init__(**more)
@@ -175,11 +170,6 @@ class RequestMiddleware:
 
     So a name in a path may hold a percent-encoded slash. Publications, which come thousands of times a second, leave
     the other requests here: middleware, routing and injection would cost more than everything else done for a message.
-
-    Args:
-        app: The application with all routes.
-        publish: Answers ``POST /messages``.
-        hosts: Names that requests may use.
     """
 
     def __init__(self, app: ASGIApp, publish: ASGIApp, hosts: Hosts) -> None:

@@ -61,11 +61,7 @@ def base_url(request: Request, context: ApiContext) -> str:
 
 
 def feed_router(capabilities: Capabilities) -> APIRouter:
-    """Returns the routes of feeds.
-
-    Args:
-        capabilities: Makes and checks their addresses.
-    """
+    """Returns the routes of feeds."""
     router = APIRouter(tags=["feeds"])
 
     @router.get("/subscriptions/{key}/feed", responses=problem_responses(401, 403, 404))

@@ -52,12 +52,7 @@ _PREFIX: Final = "twigcast_"
 
 
 class BrokerCollector:
-    """A collector that reads the counters of the hub.
-
-    Args:
-        metrics: The counters.
-        streams: Returns the number of open streams.
-    """
+    """A collector that reads the counters of the hub."""
 
     def __init__(self, metrics: Metrics, streams: Callable[[], int]) -> None:
         self._metrics = metrics
@@ -84,11 +79,7 @@ def _histogram(name: str, text: str, result: Histogram) -> HistogramMetricFamily
 
 
 class OutboundCollector:
-    """A collector that reads the counters of the outbound services.
-
-    Args:
-        outbound: The outbound services.
-    """
+    """A collector that reads the counters of the outbound services."""
 
     def __init__(self, outbound: OutboundServices) -> None:
         self._outbound = outbound

@@ -42,14 +42,7 @@ _PARAMETER: Final = re.compile(r"\{[^}]*\}")
 
 
 class Problem(Exception):
-    """A problem that has no error class of its own.
-
-    Args:
-        status: HTTP status.
-        code: Stable identifier.
-        detail: What is wrong, in one sentence.
-        more: Further members of the document.
-    """
+    """A problem that has no error class of its own."""
 
     def __init__(self, status: int, code: str, detail: str, more: Mapping[str, Any] | None = None) -> None:
         super().__init__(status, code, detail)

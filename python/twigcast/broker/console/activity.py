@@ -107,11 +107,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Activity:
-    """The readings of the last minutes.
-
-    Args:
-        clock: Returns monotonic seconds.
-    """
+    """The readings of the last minutes."""
 
     clock: Callable[[], float] = time.monotonic
     _readings: deque[tuple[int, float, float, CounterSnapshot]] = field(default_factory=lambda: deque(maxlen=KEPT + 1))

@@ -134,11 +134,7 @@ def is_same_origin(request: Request) -> bool:
 
 
 class PageAdmission:
-    """The admission of requests to pages.
-
-    Args:
-        console: The context that all pages share.
-    """
+    """The admission of requests to pages."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -49,11 +49,7 @@ class SignInSession:
 
 
 class SignInSessions:
-    """The sessions of one broker.
-
-    Args:
-        clock: Returns monotonic seconds.
-    """
+    """The sessions of one broker."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

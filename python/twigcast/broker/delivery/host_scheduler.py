@@ -114,12 +114,7 @@ class HostLimits:
 
 
 class HostScheduler:
-    """A scheduler of jobs, for one event loop.
-
-    Args:
-        limits: Limits of concurrency.
-        clock: Returns monotonic seconds.
-    """
+    """A scheduler of jobs, for one event loop."""
 
     def __init__(self, limits: HostLimits | None = None, clock: Callable[[], float] | None = None) -> None:
         self._limits = limits or HostLimits()

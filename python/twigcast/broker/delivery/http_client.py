@@ -28,11 +28,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class RequestFailed(Exception):
-    """A request without a response: not connected, broken off, no HTTP, or too slow.
-
-    Args:
-        reason: What happened, for people.
-    """
+    """A request without a response: not connected, broken off, no HTTP, or too slow."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -78,14 +78,7 @@ class PushCounts:
 
 
 class Pusher:
-    """A commit listener that pushes the pending deliveries of queues.
-
-    Args:
-        broker: The broker with the deliveries.
-        channels: Channels by kind of delivery.
-        settings: The bounds of attempts.
-        clock: Returns monotonic seconds.
-    """
+    """A commit listener that pushes the pending deliveries of queues."""
 
     def __init__(
         self,
@@ -116,11 +109,7 @@ class Pusher:
         return self._queues.open_hosts()
 
     async def start(self, stored: Iterable[StoredSubscription]) -> None:
-        """Resumes pushing.
-
-        Args:
-            stored: All pushed subscriptions.
-        """
+        """Resumes pushing."""
         self._before_start = await asyncio.to_thread(self.broker.store.last_seq)
         for subscription in stored:
             self._learn(subscription)

@@ -56,12 +56,7 @@ def verify(secret: str, timestamp: str, body: bytes, signature: str, *, toleranc
 
 
 class WebhookChannel:
-    """The channel that posts each delivery to the address of its subscription.
-
-    Args:
-        client: Sends the requests.
-        clock: Returns seconds since the epoch.
-    """
+    """The channel that posts each delivery to the address of its subscription."""
 
     group_max = 1
 

@@ -20,12 +20,7 @@ _GROUP_MAX: Final = 20
 
 
 class WebSubChannel:
-    """The channel that posts new entries of the topic's feed in one Atom document.
-
-    Args:
-        client: Sends the requests.
-        capabilities: Makes the identifiers of entries.
-    """
+    """The channel that posts new entries of the topic's feed in one Atom document."""
 
     group_max = _GROUP_MAX
 

@@ -54,13 +54,7 @@ _ANSWER_BYTES_MAX: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class LeaseBounds:
-    """The bounds of the lease of a subscription, in seconds.
-
-    Args:
-        shortest: Least lease.
-        longest: Longest lease.
-        default: Lease without a request.
-    """
+    """The bounds of the lease of a subscription, in seconds."""
 
     shortest: float = 60.0
     longest: float = 30 * 86_400.0

@@ -262,11 +262,7 @@ def _int32(numbers: NumberBuffer) -> list[int]:
 
 
 class BrokerPopulation:
-    """The subscriptions of all tenants.
-
-    Args:
-        limits: Limits of messages and queries.
-    """
+    """The subscriptions of all tenants."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

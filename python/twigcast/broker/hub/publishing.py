@@ -53,12 +53,7 @@ def publish(operations: Sequence[Publish], group: CommitGroup) -> None:
 
 
 class PublishRun:
-    """A run of publishing.
-
-    Args:
-        submissions: Submissions of any tenants and sources.
-        group: Their commit group.
-    """
+    """A run of publishing."""
 
     def __init__(self, submissions: Sequence[Submission], group: CommitGroup) -> None:
         self._submissions = submissions

@@ -19,11 +19,7 @@ _FORGOTTEN_CHECK = 1_000
 
 
 class QueueLeases:
-    """The leases of one queue, and a reader of it while a pull waits.
-
-    Args:
-        clock: Returns monotonic seconds.
-    """
+    """The leases of one queue, and a reader of it while a pull waits."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -161,12 +157,7 @@ class QueueLeases:
 
 
 class Leases:
-    """The leases of all queues.
-
-    Args:
-        queues: The queues.
-        clock: Returns monotonic seconds.
-    """
+    """The leases of all queues."""
 
     def __init__(self, queues: LiveQueues, clock: Callable[[], float] = time.monotonic) -> None:
         self._queues = queues

@@ -80,13 +80,7 @@ class QueueReader(Protocol):
 
 
 class LiveQueues:
-    """The queues that have readers.
-
-    Args:
-        read: Reads pending deliveries.
-        options: Bounds.
-        metrics: Counters.
-    """
+    """The queues that have readers."""
 
     def __init__(self, read: ReadPending, options: HubOptions, metrics: Metrics) -> None:
         self.read = read

@@ -98,14 +98,7 @@ class _Memory:
 
 
 class Poll:
-    """A poll of one source.
-
-    Args:
-        source: The source, as it is stored.
-        broker: The broker that publishes the messages.
-        http_client: Makes the requests.
-        limits: The bounds of the poll.
-    """
+    """A poll of one source."""
 
     def __init__(self, source: Source, broker: Broker, http_client: HttpClient, limits: PollLimits) -> None:
         self._source = source

@@ -62,13 +62,7 @@ class PollCounts:
 
 
 class Poller:
-    """A poller of all sources, for one event loop.
-
-    Args:
-        broker: The broker that publishes the messages.
-        http_client: Makes the requests.
-        settings: The settings of polling.
-    """
+    """A poller of all sources, for one event loop."""
 
     def __init__(self, broker: Broker, http_client: HttpClient, settings: PollSettings | None = None) -> None:
         self.counts = PollCounts()

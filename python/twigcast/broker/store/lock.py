@@ -21,9 +21,6 @@ from twigcast.broker.errors import StoreInUse, StoreUnavailable
 class FolderLock:
     """The held lock of a folder.
 
-    Args:
-        path: The lock file.
-
     Raises:
         StoreInUse: Another process holds it.
         StoreUnavailable: The file cannot be made.

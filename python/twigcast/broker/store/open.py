@@ -46,11 +46,6 @@ def open_store(address: str | Path, *, exclusive: bool = True, create: bool = Tr
 def restore_store(address: str | Path, backup: Path, *, overwrite: bool = False) -> None:
     """Makes a store from a backup that :meth:`Store.backup` wrote for one of the same kind.
 
-    Args:
-        address: As for :func:`open_store`.
-        backup: The file.
-        overwrite: Whether to replace an existing store.
-
     Raises:
         Conflict: There is a store already, and ``overwrite`` is false.
         NotFound: There is no such file.

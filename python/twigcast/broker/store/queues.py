@@ -1,7 +1,11 @@
-"""Queues: storing deliveries, reading what is pending, acknowledging."""
+"""Queues: storing deliveries, reading what is pending, acknowledging; and the state of pushing them.
+
+Failed attempts, and WebSub requests that wait for verification, outlive a restart.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -10,7 +14,7 @@ from twigcast.broker.model import DeliveryId, NewDelivery, QueuedDelivery
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
 from twigcast.broker.store.messages import messages_by_seq
-from twigcast.broker.store.records import QueuePosition, QueueState
+from twigcast.broker.store.records import Attempts, QueuePosition, QueueState, WebSubRequest
 
 _PENDING: Final = (
     "d.lane_id = l.id AND d.seq > l.acked AND d.acked = 0 AND (l.replay_next IS NULL OR d.seq < l.replay_next) "
@@ -144,6 +148,18 @@ class QueueReads(Reads):
         for some in chunks(queue_ids, 10_000):
             results += self.database.read(lambda session, some=some: _with_pending(session, some))  # type: ignore[misc]
         return results
+
+    def attempts(self, queue_id: int) -> Attempts | None:
+        """Returns how often the first delivery of a queue was tried, if it failed before."""
+        row = self.first(
+            "SELECT seq, subscription_id, attempts, first_at FROM push_attempts WHERE lane_id = ?", (queue_id,)
+        )
+        return None if row is None else Attempts(DeliveryId(row[0], row[1]), row[2], row[3])
+
+    def websub_requests(self) -> list[tuple[int, WebSubRequest]]:
+        """Returns the requests that are accepted but not verified, with their numbers, in order."""
+        rows = self.rows("SELECT id, base_url, form FROM websub_requests ORDER BY id")
+        return [(number, WebSubRequest(base_url, json.loads(form))) for number, base_url, form in rows]
 
 
 def _with_pending(session: DatabaseSession, queue_ids: Sequence[int]) -> list[int]:
@@ -347,13 +363,7 @@ class QueueWrites(Writes):
         self.session.many("DELETE FROM set_aside WHERE lane_id = ? AND seq = ? AND subscription_id = ?", rows)
 
     def _set_aside(self, queue_id: int, mark: int, last: int) -> None:
-        """Moves the mark past many acknowledged deliveries behind a few that wait, and sets these aside.
-
-        Args:
-            queue_id: The queue.
-            mark: Its present mark.
-            last: The delivery acknowledged just now.
-        """
+        """Moves the mark past many acknowledged deliveries behind a few that wait, and sets these aside."""
         acknowledged = self.session.rows(
             "SELECT 1 FROM deliveries WHERE lane_id = ? AND seq > ? AND seq <= ? AND acked = 1 LIMIT ?",
             (queue_id, mark, last, SET_ASIDE_ACKNOWLEDGED),
@@ -389,3 +399,25 @@ class QueueWrites(Writes):
                 "DELETE FROM dead_letters WHERE revived = 1 AND subscription_id = ? AND seq = ?",
                 [(id_.subscription_id, id_.seq) for id_ in ids if max(id_) <= INTEGER_MAX],
             )
+
+    def set_attempts(self, queue_id: int, attempts: Attempts | None) -> None:
+        """Records how often the first delivery of a queue was tried; ``None`` removes the record."""
+        self.session.execute("DELETE FROM push_attempts WHERE lane_id = ?", (queue_id,))
+        if attempts is not None:
+            self.session.execute(
+                "INSERT INTO push_attempts (lane_id, seq, subscription_id, attempts, first_at) VALUES (?, ?, ?, ?, ?)",
+                (queue_id, *attempts.id, attempts.count, attempts.first_at),
+            )
+
+    def add_websub_request(self, request: WebSubRequest) -> int:
+        """Stores a request until it is verified, and returns its number."""
+        number = self.counters.take("websub_request")
+        form = json.dumps({name: list(values) for name, values in request.form.items()})
+        self.session.execute(
+            "INSERT INTO websub_requests (id, base_url, form) VALUES (?, ?, ?)", (number, request.base_url, form)
+        )
+        return number
+
+    def delete_websub_request(self, number: int) -> None:
+        """Removes a request that was carried out or refused."""
+        self.session.execute("DELETE FROM websub_requests WHERE id = ?", (number,))

@@ -31,8 +31,6 @@ from twigcast.broker.store.database import Database
 from twigcast.broker.store.dead_letters import DeadLetterReads, DeadLetterWrites
 from twigcast.broker.store.messages import MessageReads, MessageWrites
 from twigcast.broker.store.overlay import OverlayReads, OverlayWrites
-from twigcast.broker.store.pauses import PauseReads, PauseWrites
-from twigcast.broker.store.pushing import PushReads, PushWrites
 from twigcast.broker.store.queues import QueueReads, QueueWrites
 from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionWrites
 
@@ -40,8 +38,6 @@ from twigcast.broker.store.subscriptions import SubscriptionReads, SubscriptionW
 class Transaction(
     MessageWrites,
     QueueWrites,
-    PauseWrites,
-    PushWrites,
     DeadLetterWrites,
     SubscriptionWrites,
     AdministrationWrites,
@@ -61,8 +57,6 @@ class Transaction(
 class Store(
     MessageReads,
     QueueReads,
-    PauseReads,
-    PushReads,
     DeadLetterReads,
     SubscriptionReads,
     AdministrationReads,

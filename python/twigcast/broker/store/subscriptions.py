@@ -1,4 +1,8 @@
-"""Subscriptions, and the queues they need."""
+"""Subscriptions, the queues they need, and their pauses.
+
+Queries in XQuery match messages later than these arrive, so their pauses are stored: messages before a pause still
+count when the query reaches them; those within the pause do not.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from twigcast.broker.model import (
 )
 from twigcast.broker.store.base import Reads, Writes, chunks
 from twigcast.broker.store.database import INTEGER_MAX, DatabaseSession, Row
+from twigcast.broker.store.records import Pause
 
 _COLUMNS: Final = (
     "id, tenant_id, key, query, lane_id, subscriber, namespaces, dialect, kind, url, secret, expires, topic, "
@@ -93,6 +98,11 @@ def _in_state(state: SubscriptionState) -> str:
 
 def _namespaces_text(namespaces: Mapping[str, str]) -> str | None:
     return json.dumps(dict(namespaces), ensure_ascii=False) if namespaces else None
+
+
+def _pauses(session: DatabaseSession, subscription_id: int) -> list[Pause]:
+    sql = "SELECT first_seq, last_seq FROM pauses WHERE subscription_id = ? ORDER BY first_seq"
+    return [Pause(*row) for row in session.rows(sql, (subscription_id,))]
 
 
 class SubscriptionReads(Reads):
@@ -193,6 +203,10 @@ class SubscriptionReads(Reads):
             (subscription_id, limit),
         )
         return [ErrorRecord(*row) for row in rows]
+
+    def pauses(self, subscription_id: int) -> list[Pause]:
+        """Returns the pauses that a query in XQuery has not passed yet, in order."""
+        return self.database.read(lambda session: _pauses(session, subscription_id))
 
 
 class SubscriptionWrites(Writes):
@@ -345,6 +359,31 @@ class SubscriptionWrites(Writes):
                 "(SELECT id FROM errors WHERE subscription_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 [(number, number, ERRORS_KEPT) for (number,) in with_too_many],
             )
+
+    def pauses(self, subscription_id: int) -> list[Pause]:
+        """Returns the pauses that a query in XQuery has not passed yet, in order."""
+        return _pauses(self.session, subscription_id)
+
+    def begin_pause(self, subscription_id: int, first_seq: int) -> None:
+        """Begins a pause: messages from this one on do not count."""
+        self.session.execute(
+            "INSERT INTO pauses (subscription_id, first_seq) VALUES (?, ?)", (subscription_id, first_seq)
+        )
+
+    def end_pause(self, subscription_id: int, last_seq: int) -> bool:
+        """Ends the pause: messages after this one count again. Returns whether there was one."""
+        open_pause = "subscription_id = ? AND last_seq IS NULL"
+        # A pause without messages would collide with another one that begins at the same message.
+        empty = self.session.execute(
+            f"DELETE FROM pauses WHERE {open_pause} AND first_seq > ?", (subscription_id, last_seq)
+        )
+        ended = self.session.execute(f"UPDATE pauses SET last_seq = ? WHERE {open_pause}", (last_seq, subscription_id))
+        return empty + ended > 0
+
+    def forget_pauses(self, subscription_id: int, *, before: int | None = None) -> None:
+        """Removes the pauses that ended before a message, or all."""
+        condition, params = ("", ()) if before is None else (" AND last_seq < ?", (before,))
+        self.session.execute(f"DELETE FROM pauses WHERE subscription_id = ?{condition}", (subscription_id, *params))
 
 
 class _Queue(NamedTuple):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from twigcast.lab.overlays.journal import Entry, Fate, Journal
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.chord.identifiers import distance
-from twigcast.overlay.chord.messages import GaveUp, Notification, Published, Subscribed
+from twigcast.overlay.chord.messages import Notification, Published, RingFailure, Subscribed
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.core import Address
 
@@ -26,7 +26,7 @@ class Violation(NamedTuple):
 class _Life:
     """What a trace and a journal say of subscriptions and publications."""
 
-    def __init__(self, journal: Journal, trace: Sequence[Step]) -> None:
+    def __init__(self, journal: Journal, trace: Sequence[TraceStep]) -> None:
         self.gone = {step.node: step.time for step in trace if step.what in ("crash", "leave")}
         self.queries: dict[tuple[Address, str], Any] = {}
         self.asked_out: dict[tuple[Address, str], float] = {}
@@ -52,17 +52,17 @@ class _Life:
             self.notified[entry.receiver, item.key, item.name] += 1
         elif isinstance(item, Published):
             self.published.add(item.name)
-        elif isinstance(item, GaveUp):
+        elif isinstance(item, RingFailure):
             self.abandoned.append(entry)
 
 
 def check_notifications(
     journal: Journal,
-    trace: Sequence[Step],
+    trace: Sequence[TraceStep],
     matches: Callable[[Any, Any], bool],
     settled: Callable[[float], bool] = lambda time: True,
 ) -> list[Violation]:
-    """Every subscriber is told exactly once of every message that matches, and of no other.
+    """Checks whether each subscriber gets each message that matches exactly once, and no other.
 
     Args:
         journal: What happened; must have been kept.
@@ -105,7 +105,7 @@ def check_notifications(
 
 
 def check_ring(peers: Iterable[Peer]) -> list[Violation]:
-    """All live peers form one ring: everyone's successor and predecessor are the nearest, and its range is verified."""
+    """Checks whether all live peers form one ring: successors and predecessors are nearest, and all ranges verified."""
     ordered = sorted(peers, key=lambda peer: peer.ref.identifier)
     violations: list[Violation] = []
     for index, peer in enumerate(ordered):
@@ -130,7 +130,7 @@ def check_ring(peers: Iterable[Peer]) -> list[Violation]:
 
 
 def check_copies(peers: Iterable[Peer], replicas: int) -> list[Violation]:
-    """Every state that somebody owns is held by its owner and the next peers on the ring."""
+    """Checks whether each state that somebody owns is held by its owner and the next peers on the ring."""
     ordered = sorted(peers, key=lambda peer: peer.ref.identifier)
     violations: list[Violation] = []
     for index, peer in enumerate(ordered):
@@ -145,7 +145,7 @@ def check_copies(peers: Iterable[Peer], replicas: int) -> list[Violation]:
 
 
 def check_conservation(journal: Journal) -> list[Violation]:
-    """Every message received or dropped was sent, and every message sent met one fate (or is still under way)."""
+    """Checks whether each message received or dropped was sent, and each message sent had one fate, or is under way."""
     balance: Counter[tuple[Address, Address, int]] = Counter()
     violations: list[Violation] = []
     for entry in journal.entries:

@@ -1,4 +1,4 @@
-"""``twigcast overlay simulate chord | codd | onyx``."""
+"""``twigcast overlay simulate``, with one command for each protocol."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import fields
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from twigcast.errors import MissingExtra, TwigcastError
-from twigcast.lab.overlays.options import ChordOptions, CoddOptions, OnyxOptions, SimulationOptions
+from twigcast.lab.overlays.options import PROTOCOLS, SimulatedProtocol, SimulationOptions
 
 if TYPE_CHECKING:
     from twigcast.lab.overlays.simulate import Report
@@ -23,7 +23,6 @@ simulations = typer.Typer(no_args_is_help=True, help="Simulate a network, print 
 app.add_typer(simulations, name="simulate")
 
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the drawings (SVG) and the measures.")]
-Chosen = TypeVar("Chosen", bound=SimulationOptions)
 
 
 def register(parent: typer.Typer) -> None:
@@ -31,43 +30,31 @@ def register(parent: typer.Typer) -> None:
     parent.add_typer(app, name="overlay")
 
 
-def _simulation(name: str, options: type[Chosen], run: Callable[[Chosen], Report], text: str) -> None:
-    """Add a command whose options are the fields of a dataclass, and a folder for what comes out."""
+def _add_command(name: str, protocol: SimulatedProtocol) -> None:
+    """Add a command whose options are the fields of a dataclass, and a folder for its results."""
 
-    def command(output: Path | None, **chosen: Any) -> None:
-        supplied = options(**chosen)
-        _show(lambda: run(supplied), output, supplied.journal)
+    def command(output: Path | None, **values: Any) -> None:
+        options = protocol.options(**values)
+        _show(lambda: _run(protocol, options), output, options.journal)
 
-    hints = {**get_type_hints(options, include_extras=True), "output": Output}
-    defaults = {**{field.name: field.default for field in fields(options)}, "output": None}
-    command.__doc__ = text
+    hints = {**get_type_hints(protocol.options, include_extras=True), "output": Output}
+    defaults = {**{field.name: field.default for field in fields(protocol.options)}, "output": None}
+    command.__doc__ = protocol.summary
     command.__annotations__ = hints
-    named = [Parameter(n, Parameter.KEYWORD_ONLY, default=defaults[n], annotation=hints[n]) for n in defaults]
-    vars(command)["__signature__"] = Signature(named)
+    parameters = [Parameter(n, Parameter.KEYWORD_ONLY, default=defaults[n], annotation=hints[n]) for n in defaults]
+    vars(command)["__signature__"] = Signature(parameters)
     simulations.command(name)(command)
 
 
-def _chord(options: ChordOptions) -> Report:
-    from twigcast.lab.overlays.simulate import simulate_chord
+def _run(protocol: SimulatedProtocol, options: SimulationOptions) -> Report:
+    from twigcast.lab.overlays import simulate
 
-    return simulate_chord(options)
-
-
-def _codd(options: CoddOptions) -> Report:
-    from twigcast.lab.overlays.simulate import simulate_codd
-
-    return simulate_codd(options)
+    report: Report = getattr(simulate, protocol.simulation)(options)
+    return report
 
 
-def _onyx(options: OnyxOptions) -> Report:
-    from twigcast.lab.overlays.simulate import simulate_onyx
-
-    return simulate_onyx(options)
-
-
-_simulation("chord", ChordOptions, _chord, "The filtering automaton on a Chord ring.")
-_simulation("codd", CoddOptions, _codd, "Cooperative dissemination trees.")
-_simulation("onyx", OnyxOptions, _onyx, "Brokers that route by content.")
+for _name, _protocol in PROTOCOLS.items():
+    _add_command(_name, _protocol)
 
 
 def _show(run: Callable[[], Report], output: Path | None, journal: bool) -> None:

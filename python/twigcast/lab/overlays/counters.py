@@ -1,4 +1,4 @@
-"""What a simulation counts: messages and bytes by kind and by traffic, and the load of each node."""
+"""The counters of a simulation: messages and bytes by kind and by traffic, and the load of each node."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Counters:
     received: Counter[Address] = field(default_factory=Counter)
 
     def by_kind(self) -> dict[str, int]:
-        """Messages sent over the network by name of their class, most frequent first."""
+        """Returns the messages sent over the network by name of their class, most frequent first."""
         return {kind.__name__: count for kind, count in self.messages.most_common()}
 
     def by_traffic(self) -> dict[str, int]:
-        """Messages sent over the network by kind of traffic; enveloped ones count as what is inside."""
+        """Returns the messages sent over the network by kind of traffic. Enveloped ones count as what is inside."""
         totals: Counter[str] = Counter()
         for kind, count in self.messages.items():
             totals[_traffic_of(kind)] += count
         return dict(totals)
 
     def bytes_by_traffic(self) -> dict[str, int]:
-        """Bytes sent over the network by kind of traffic."""
+        """Returns the bytes sent over the network by kind of traffic."""
         totals: Counter[str] = Counter()
         for kind, count in self.bytes.items():
             totals[_traffic_of(kind)] += count
@@ -49,7 +49,7 @@ def _traffic_of(kind: Any) -> str:
 
 
 def content_kind(message: Any) -> type:
-    """The class a message counts under: wrappers count as what is inside."""
+    """Returns the class that a message counts under. Wrappers count as what is inside."""
     kind = type(message)
     if kind is LinkMessage or kind is Piece:
         message = message.message
@@ -65,13 +65,13 @@ def shares(loads: Iterable[float]) -> list[float]:
 
 
 def top_share(loads: Sequence[float], fraction: float) -> float:
-    """Share of the whole load carried by the heaviest `fraction` of the nodes (at least one node)."""
+    """Returns the share of the whole load carried by the heaviest `fraction` of the nodes (at least one node)."""
     ranked = shares(loads)
     return sum(ranked[: max(1, round(len(ranked) * fraction))]) if ranked else 0.0
 
 
 def gini(loads: Sequence[float]) -> float:
-    """Gini coefficient of the loads: 0 for perfect balance, near 1 where one node carries all."""
+    """Returns the Gini coefficient of the loads: 0 for perfect balance, near 1 if one node carries all."""
     ordered = sorted(loads)
     total = sum(ordered)
     if not total:

@@ -64,7 +64,7 @@ def draw_ring(
     title: str,
     labels: Sequence[str] = (),
 ) -> str:
-    """A ring of nodes at their places, shaded by load, with some links across it.
+    """Draws a ring of nodes at their positions, shaded by load, with some links across it.
 
     Args:
         positions: Place of every node on the circle, from 0 to 1, clockwise from the top.
@@ -94,7 +94,7 @@ def draw_ring(
 
 
 def draw_tree(parents: Mapping[int, int], loads: Mapping[int, float], *, root: int, title: str) -> str:
-    """A tree, layer by layer, shaded by load.
+    """Draws a tree, layer by layer, shaded by load.
 
     Args:
         parents: Parent of every node but the root.
@@ -148,7 +148,7 @@ def _position(
 
 
 def draw_load(curves: Mapping[str, Sequence[float]], *, title: str, unit: str = "share of the load") -> str:
-    """Loads of all nodes, heaviest first, one curve each.
+    """Draws the loads of all nodes, heaviest first, one curve each.
 
     Args:
         curves: Loads by name.
@@ -186,7 +186,7 @@ def draw_map(
     title: str,
     marked: Collection[int] = (),
 ) -> str:
-    """Nodes on a map, and what flows over their links.
+    """Draws nodes on a map, and what flows over their links.
 
     Args:
         positions: Of the nodes, on the unit square.

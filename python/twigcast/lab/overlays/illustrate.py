@@ -20,7 +20,7 @@ from twigcast.overlay.codd.settings import CoddSettings
 
 
 def published_ring() -> str:
-    """The six peers of the worked example, and the fingers of peer 3."""
+    """Draws the six peers of the worked example, and the fingers of peer 3."""
     positions = [3, 11, 22, 30, 41, 52]
     peers = build_ring(ChordSettings(bits=6), 6, positions)
     fingers = [(0, ref.address) for ref in peers[0].table.fingers]
@@ -34,13 +34,13 @@ def published_ring() -> str:
 
 
 def filtering_load() -> dict[str, str]:
-    """A ring of 32 peers under a small workload, and how virtual nodes spread its load."""
+    """Draws the load of a ring of 32 peers under a small workload, and how virtual nodes spread it."""
     plain = simulate_chord(ChordOptions(nodes=32, queries=150, publications=10, seed=7))
     return {"ring.svg": plain.drawings["ring.svg"], "ring-load.svg": plain.drawings["load.svg"]}
 
 
 def cooperative_tree(*, reorganise: bool) -> tuple[CoddRun, str]:
-    """Forty nodes after a thousand documents."""
+    """Draws a tree of forty nodes after a thousand documents."""
     model = InterestModel(InterestShape(40, classes=8), 5)
     run = start_run(model, CoddSettings(fan_out=3, reorganise=reorganise, reorganise_after=30))
     items = model.items(1000)
@@ -57,7 +57,7 @@ def cooperative_tree(*, reorganise: bool) -> tuple[CoddRun, str]:
 
 
 def broker_flows() -> dict[str, str]:
-    """Thirty brokers on a map, one source: what flows over which link, where interests are local and where not."""
+    """Draws thirty brokers on a map with one source, and the flow over each link, with local interests and without."""
     drawn = {}
     for name, locality in (("onyx-flows-local.svg", 1.0), ("onyx-flows-anywhere.svg", 0.0)):
         report = simulate_onyx(
@@ -68,7 +68,7 @@ def broker_flows() -> dict[str, str]:
 
 
 def drawings() -> dict[str, str]:
-    """All diagrams, by file name."""
+    """Returns all diagrams, by file name."""
     still, before = cooperative_tree(reorganise=False)
     moving, after = cooperative_tree(reorganise=True)
     curves = {
@@ -86,7 +86,7 @@ def drawings() -> dict[str, str]:
 
 
 def main(folder: Path) -> None:
-    """Write all diagrams to a folder."""
+    """Writes all diagrams to a folder."""
     for name, drawing in drawings().items():
         (folder / name).write_text(drawing, encoding="utf-8")
 

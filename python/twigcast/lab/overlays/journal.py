@@ -15,7 +15,7 @@ from twigcast.overlay.core import Address
 
 
 class Fate:
-    """What became of a message, or what else happened."""
+    """The fate of a message, or another kind of event."""
 
     SENT = "sent"
     LOST = "lost"
@@ -57,14 +57,17 @@ class Journal:
         self.entries: list[Entry] = []
 
     def record(self, time: float, fate: str, sender: Address, receiver: Address, item: Any) -> None:
-        """Write one entry."""
+        """Writes one entry."""
         if self.keep:
             self.entries.append(Entry(time, fate, sender, receiver, item))
         if self._hash is not None:
             self._hash.update(repr((time, fate, sender, receiver, item)).encode("utf-8", "surrogatepass"))
 
     def digest(self) -> str:
-        """Hexadecimal digest of all entries so far; computed from kept entries where it was not asked for at first."""
+        """Returns the hexadecimal digest of all entries so far.
+
+        If it was not kept up, it is computed from kept entries.
+        """
         if self._hash is not None:
             return self._hash.hexdigest()
         whole = hashlib.blake2b(digest_size=16)
@@ -73,17 +76,17 @@ class Journal:
         return whole.hexdigest()
 
     def delivered(self) -> Iterator[Entry]:
-        """The items that reached applications, in order of time."""
+        """Yields the items that reached applications, in order of time."""
         return (entry for entry in self.entries if entry.fate == Fate.DELIVERED)
 
     def write(self, file: TextIO) -> None:
-        """Write the kept entries as JSON lines: time, fate, sender, receiver, kind, item as text."""
+        """Writes the kept entries as JSON lines: time, fate, sender, receiver, kind, item as text."""
         for line in as_lines(self.entries):
             file.write(line + "\n")
 
 
 def as_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Entries as JSON lines."""
+    """Yields entries as JSON lines."""
     for entry in entries:
         yield json.dumps(
             {

@@ -1,13 +1,12 @@
-"""What a simulated network is told: one dataclass for each kind, which is also the options of its command.
+"""The options of simulated networks: one dataclass and one row of `PROTOCOLS` for each protocol.
 
-The fields of a class, with their defaults and help, are written down once: `twigcast overlay simulate` makes its
-options of them (`twigcast.lab.overlays.commands`), and `twigcast.lab.overlays.simulate` takes the object.
+`twigcast overlay simulate` makes a command of each row, and the options of the command of the fields of its dataclass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -16,10 +15,10 @@ Nodes = Annotated[int, typer.Option("--nodes", "-n", help="How many nodes.")]
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """What all kinds have in common."""
+    """The options of every simulated network."""
 
     nodes: Nodes = 100
-    crashes: Annotated[int, typer.Option(help="Nodes that crash on the way.")] = 0
+    crashes: Annotated[int, typer.Option(help="Nodes that crash during the run.")] = 0
     loss: Annotated[float, typer.Option(help="Probability that the network loses a message.")] = 0.0
     seed: Annotated[int, typer.Option(help="The same seed gives the same run, message for message.")] = 0
     journal: Annotated[
@@ -29,11 +28,11 @@ class SimulationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ChordOptions(SimulationOptions):
-    """The distributed automaton on a ring. With crashes or loss each state is held by three peers at least."""
+    """A distributed automaton on a ring. With crashes or loss, at least three peers hold each state."""
 
     queries: Annotated[int, typer.Option(help="Subscriptions.")] = 200
     publications: Annotated[int, typer.Option(help="Messages.")] = 20
-    virtual_nodes: Annotated[int, typer.Option(help="Places of each peer on the ring.")] = 1
+    virtual_nodes: Annotated[int, typer.Option(help="Positions of each peer on the ring.")] = 1
     levels: Annotated[int, typer.Option(help="Symbols a peer consumes by itself (the paper's l).")] = 0
     replicas: Annotated[int, typer.Option(help="Peers that hold each state; at least 3 with crashes or loss.")] = 1
     shedding: Annotated[bool, typer.Option("--shedding", help="Replicate hot states.")] = False
@@ -51,13 +50,38 @@ class CoddOptions(SimulationOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class OnyxOptions(SimulationOptions):
-    """Brokers that route by content; those that crash start again."""
+    """A network of brokers that route by content. Those that crash start again."""
 
     nodes: Nodes = 30
     queries: Annotated[int, typer.Option(help="Subscriptions.")] = 1_000
     publications: Annotated[int, typer.Option(help="Messages.")] = 200
     sources: Annotated[int, typer.Option(help="Brokers at which they are published.")] = 5
-    locality: Annotated[float, typer.Option(help="Share of the wishes that are about what is near.")] = 0.5
-    churn: Annotated[float, typer.Option(help="Share of the subscriptions that are replaced on the way.")] = 0.0
+    locality: Annotated[
+        float, typer.Option(help="Share of the subscriptions that ask for what nearby sources publish.")
+    ] = 0.5
+    churn: Annotated[float, typer.Option(help="Share of the subscriptions that are replaced during the run.")] = 0.0
     cuts: Annotated[int, typer.Option(help="Links that are cut for a while.")] = 0
     shared_tree: Annotated[bool, typer.Option("--shared-tree", help="One tree for all sources.")] = False
+
+
+class SimulatedProtocol(NamedTuple):
+    """A row of the table of protocols.
+
+    Attributes:
+        options: The class of its options.
+        simulation: The name of the function in `twigcast.lab.overlays.simulate` that takes them. A name, so that the
+            command line shows its help without an import of the simulator.
+        summary: The help of its command.
+    """
+
+    options: type[SimulationOptions]
+    simulation: str
+    summary: str
+
+
+PROTOCOLS = {
+    "chord": SimulatedProtocol(ChordOptions, "simulate_chord", "The filtering automaton on a Chord ring."),
+    "codd": SimulatedProtocol(CoddOptions, "simulate_codd", "Cooperative dissemination trees."),
+    "onyx": SimulatedProtocol(OnyxOptions, "simulate_onyx", "Brokers that route by content."),
+}
+"""The protocols that can be simulated, by name."""

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from twigcast.overlay.core import HEADER_BYTES, Address, Effects, LinkSettings, ProtocolNode, SetTimer, Traffic, carries
+from twigcast.overlay.core import Address, Effects, LinkSettings, ProtocolNode, SetTimer, Traffic, carries
 
 #: Number of a session: the incarnation of its node and a count.
 _Session = tuple[int, int]
@@ -29,19 +29,19 @@ class LinkedNode(Protocol):
     address: Address
 
     def link_up(self, neighbour: Address, cost: int, now: float) -> Effects:
-        """There is a new link to a neighbour; what it costs."""
+        """Handles a new link to a neighbour, with its cost."""
 
     def link_down(self, neighbour: Address, now: float) -> Effects:
-        """The link to a neighbour broke; what was under way may be lost."""
+        """Handles a broken link to a neighbour. What was under way may be lost."""
 
     def receive(self, sender: Address, message: Any, now: float) -> Effects:
-        """A neighbour has sent a message."""
+        """Handles a message of a neighbour."""
 
     def wake(self, timer: Hashable, now: float) -> Effects:
-        """A timer set earlier went off."""
+        """Runs a timer that was set earlier."""
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=25)
 class Open(NamedTuple):
     """Offer of a session.
 
@@ -54,10 +54,6 @@ class Open(NamedTuple):
     mine: _Session
     yours: _Session | None
     is_up: bool
-
-    def size_bytes(self) -> int:
-        """Two numbers of sessions."""
-        return HEADER_BYTES + 25
 
 
 class Piece(NamedTuple):
@@ -74,11 +70,11 @@ class Piece(NamedTuple):
         return str(self.message.traffic)
 
     def size_bytes(self) -> int:
-        """The message inside and three numbers."""
+        """Returns the estimated bytes on a wire."""
         return int(self.message.size_bytes()) + 32
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=32)
 class Taken(NamedTuple):
     """All pieces below `next` have arrived."""
 
@@ -86,23 +82,15 @@ class Taken(NamedTuple):
     yours: _Session
     next: int
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 32
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=0)
 class Probe(NamedTuple):
     """A piece without content."""
-
-    def size_bytes(self) -> int:
-        """A header."""
-        return HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedSettings:
-    """How links treat the network.
+    """The times and bounds of ordered links.
 
     Attributes:
         perfect: The network loses, doubles and reorders nothing.
@@ -162,7 +150,7 @@ class OrderedNode(ProtocolNode):
     # Links, as the application sees them.
 
     def connect(self, neighbour: Address, cost: int) -> None:
-        """There is to be a link to a neighbour from now on; the other side must want it too."""
+        """Begins to link to a neighbour. The other side must do the same."""
         if neighbour in self._ends:
             return
         self._ends[neighbour] = _End(cost, self._session())
@@ -175,13 +163,13 @@ class OrderedNode(ProtocolNode):
             self.set_timer(self.settings.probe_delay, ("probe", neighbour))
 
     def disconnect(self, neighbour: Address) -> None:
-        """There is to be no link to a neighbour any more."""
+        """Ends the link to a neighbour."""
         end = self._ends.pop(neighbour, None)
         if end is not None and end.is_up:
             self._act(self.inner.link_down(neighbour, self.now))
 
     def reset(self, neighbour: Address) -> None:
-        """Begin a link anew: the inner node has refused what came over it, and counts it as down."""
+        """Begins a link anew: the inner node has refused what came over it, and counts it as down."""
         end = self._ends.get(neighbour)
         if end is not None and not self.settings.perfect:
             self._renew(neighbour, end)
@@ -194,7 +182,7 @@ class OrderedNode(ProtocolNode):
     # What the simulator calls.
 
     def receive(self, sender: Address, message: Any, now: float) -> Effects:
-        """Take one message from the network."""
+        """Takes one message from the network."""
         self.now = now
         end = self._ends.get(sender)
         if end is None:
@@ -211,7 +199,7 @@ class OrderedNode(ProtocolNode):
         return self.drain()
 
     def wake(self, timer: Hashable, now: float) -> Effects:
-        """A timer went off: of a link, or of the inner node."""
+        """Runs a timer of a link, or of the inner node."""
         self.now = now
         match timer:
             case ("inner", name):
@@ -225,7 +213,7 @@ class OrderedNode(ProtocolNode):
         return self.drain()
 
     def act(self, effects: Effects) -> None:
-        """Carry out what the inner node answered to a command from outside."""
+        """Carries out what the inner node answered to a command from outside."""
         self._act(effects)
 
     # Carrying out what the inner node wants.

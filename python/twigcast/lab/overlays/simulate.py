@@ -1,4 +1,4 @@
-"""What `twigcast overlay simulate` runs: a network of a given size under a small workload, and its measures."""
+"""The simulations of `twigcast overlay simulate`: a network under a small workload, and its measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twigcast.lab.overlays.journal import Journal
 from twigcast.lab.overlays.options import ChordOptions, CoddOptions, OnyxOptions, SimulationOptions
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
 from twigcast.overlay.chord import indexing, publication
-from twigcast.overlay.chord.messages import GaveUp, Notification, Published, Subscribed, Visited
+from twigcast.overlay.chord.messages import Notification, Published, RingFailure, Subscribed, Visited
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.documents import Document, read_document
@@ -31,7 +31,7 @@ _NAMES = ("feed", "item", "head", "title", "place", "time", "body", "link", "not
 
 @dataclass(slots=True)
 class Report:
-    """What a simulation showed.
+    """The results of a simulation.
 
     Attributes:
         measures: By name, in the order to be printed.
@@ -44,7 +44,7 @@ class Report:
     journal: Journal | None = None
 
     def text(self) -> str:
-        """The measures, one a line."""
+        """Returns the measures, one a line."""
         width = max(map(len, self.measures), default=0)
         return "\n".join(f"{name:<{width}}  {_shown(value)}" for name, value in self.measures.items())
 
@@ -56,7 +56,7 @@ def _shown(value: float | str) -> str:
 
 
 def small_queries(count: int, seed: int) -> list[Path]:
-    """Path queries over the small workload's names."""
+    """Returns path queries over the small workload's names."""
     generator = random.Random(f"queries {seed}")  # noqa: S311 - reproducible, not secret
     queries = []
     for _ in range(count):
@@ -69,7 +69,7 @@ def small_queries(count: int, seed: int) -> list[Path]:
 
 
 def small_documents(count: int, seed: int) -> Iterable[Document]:
-    """Messages over the same names."""
+    """Yields messages over the same names."""
     generator = random.Random(f"messages {seed}")  # noqa: S311 - reproducible, not secret
     for number in range(count):
         yield read_document(f"message {number}", f"<feed>{_content(generator, 4)}</feed>".encode())
@@ -124,7 +124,7 @@ def _check_crashes(options: SimulationOptions) -> None:
 
 
 def simulate_chord(options: ChordOptions) -> Report:
-    """The distributed automaton on a ring: index queries, publish messages, let nodes crash in between.
+    """Simulates the distributed automaton on a ring: it indexes queries and publishes messages, while nodes crash.
 
     With crashes or loss the ring maintains itself: at least three replicas, reliable links, confirmed publications. At
     most two peers crash at a time.
@@ -180,7 +180,7 @@ class _ChordSimulation:
             self.notified.add((node, item.key, item.name))
         elif isinstance(item, Visited):
             self.visits.setdefault(item.name, []).append(item)
-        elif isinstance(item, GaveUp):
+        elif isinstance(item, RingFailure):
             self.abandoned += 1
 
     @property
@@ -265,7 +265,7 @@ def _owns(peer: Peer, key: str) -> bool:
 
 
 def ring_of(peers: list[Peer], loads: list[float], simulator: Simulator) -> str:
-    """The ring with the fingers of its first node, shaded by load."""
+    """Draws the ring with the fingers of its first node, shaded by load."""
     circle = 1 << peers[0].settings.bits
     numbers = {peer.address: number for number, peer in enumerate(peers)}
     fingers = [ref.address for ref in peers[0].table.fingers if ref.address in numbers]
@@ -279,7 +279,7 @@ def ring_of(peers: list[Peer], loads: list[float], simulator: Simulator) -> str:
 
 
 def simulate_codd(options: CoddOptions) -> Report:
-    """A cooperative tree over drifting interests: nodes join, documents flow, subtrees move, nodes crash.
+    """Simulates a cooperative tree over drifting interests: nodes join, documents flow, subtrees move, nodes crash.
 
     Raises:
         ImpossibleSetting: A number makes no sense.
@@ -315,7 +315,7 @@ def simulate_codd(options: CoddOptions) -> Report:
 
 
 def simulate_onyx(options: OnyxOptions) -> Report:
-    """Brokers that route by content: users subscribe, sources publish, brokers crash, links are cut, wishes change.
+    """Simulates brokers that route by content: subscriptions change, sources publish, brokers crash, links are cut.
 
     Raises:
         ImpossibleSetting: A number makes no sense.

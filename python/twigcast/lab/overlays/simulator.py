@@ -25,7 +25,7 @@ _CALL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class NetworkFaults:
-    """How the simulated network behaves.
+    """The faults of the simulated network.
 
     Attributes:
         latency_min: Shortest time of a message under way.
@@ -87,60 +87,60 @@ class Simulator:
     # Nodes.
 
     def add(self, node: ProtocolNode) -> None:
-        """Bring a node to life. Timers of an earlier node at the same address will not reach it."""
+        """Adds a live node. Timers of an earlier node at the same address will not reach it."""
         self.nodes[node.address] = node
         self._births[node.address] = self._births.get(node.address, 0) + 1
         self.apply(node.address, node.drain())
 
     def remove(self, address: Address) -> None:
-        """Take a node away, as a crash does: what it has sent is still under way, what it was sent is dropped."""
+        """Removes a node, as a crash does: what it has sent is still under way, what is sent to it is dropped."""
         if self.nodes.pop(address, None) is None:
             raise UnknownNode(address)
 
     def node(self, address: Address) -> ProtocolNode:
-        """The live node at an address."""
+        """Returns the live node at an address."""
         try:
             return self.nodes[address]
         except KeyError:
             raise UnknownNode(address) from None
 
     def host_of(self, address: Address) -> int:
-        """The host an address lives on."""
+        """Returns the host an address lives on."""
         return address // self.nodes_per_host
 
     # The network's shape.
 
     def partition(self, groups: Iterable[Iterable[Address]]) -> None:
-        """Cut the network: messages pass only inside a group. Addresses in no group form one more group."""
+        """Cuts the network: messages pass only inside a group. Addresses in no group form one more group."""
         self._side = {self.host_of(address): side for side, group in enumerate(groups, 1) for address in group}
 
     def heal(self) -> None:
-        """End the partition."""
+        """Ends the partition."""
         self._side = {}
 
     def cut(self, one: Address, other: Address) -> None:
-        """Cut the way between two hosts."""
+        """Cuts the link between two hosts."""
         self._cut.add(frozenset({self.host_of(one), self.host_of(other)}))
 
     def mend(self, one: Address, other: Address) -> None:
-        """Mend it."""
+        """Ends a cut."""
         self._cut.discard(frozenset({self.host_of(one), self.host_of(other)}))
 
     # Running.
 
     def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
-        """Run `action(*arguments)` at a time, between two events."""
+        """Schedules `action(*arguments)` at a time, between two events."""
         self._push(max(time, self.now), _CALL, -1, action, arguments)
 
     def command(self, address: Address, action: Callable[..., None], *arguments: Any) -> None:
-        """Let the application at a live node call `action(node, *arguments)` now; its effects take place."""
+        """Lets the application at a live node call `action(node, *arguments)` now, and carries out its effects."""
         node = self.node(address)
         node.now = self.now
         action(node, *arguments)
         self.apply(address, node.drain())
 
     def run(self, until: float | None = None, events_max: int | None = None) -> int:
-        """Process events in order of time until there are none, or the time or the number is reached.
+        """Processes events in order of time until there are none, or the time or the number is reached.
 
         Returns:
             Number of events processed.
@@ -180,7 +180,7 @@ class Simulator:
         return done
 
     def apply(self, address: Address, effects: Effects) -> None:
-        """Carry out what a node asked for."""
+        """Carries out the effects of a node."""
         for to, message in effects.sends:
             self._send(address, to, message)
         for delay, name in effects.timers:

@@ -11,7 +11,7 @@ from twigcast.overlay.core import Address
 from twigcast.overlay.errors import ImpossibleSetting
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     """One thing that happens.
 
     Attributes:
@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TraceShape:
-    """What a random trace contains.
+    """The numbers that a random trace is made by.
 
     Attributes:
         nodes: Nodes at the start.
@@ -67,16 +67,16 @@ class TraceShape:
             raise ImpossibleSetting("leaves + crashes", self.leaves + self.crashes, "less than all nodes")
 
 
-def random_trace(seed: int, shape: TraceShape, queries: Sequence[Any], messages: Sequence[Any]) -> list[Step]:
-    """A random trace; the same seed gives the same trace.
+def random_trace(seed: int, shape: TraceShape, queries: Sequence[Any], messages: Sequence[Any]) -> list[TraceStep]:
+    """Returns a random trace. The same seed gives the same trace.
 
     Joins name live seeds, crashes come in bursts of at most `crashes_at_once`, at least `calm` apart.
     """
     generator = random.Random(seed)  # noqa: S311 - reproducible, not secret
-    return _Maker(generator, shape).make(queries, messages)
+    return _TraceMaker(generator, shape).make(queries, messages)
 
 
-class _Maker:
+class _TraceMaker:
     def __init__(self, generator: random.Random, shape: TraceShape) -> None:
         self.random = generator
         self.shape = shape
@@ -84,9 +84,9 @@ class _Maker:
         self.next_address = shape.nodes
         self.keys: list[tuple[Address, str]] = []
 
-    def make(self, queries: Sequence[Any], messages: Sequence[Any]) -> list[Step]:
+    def make(self, queries: Sequence[Any], messages: Sequence[Any]) -> list[TraceStep]:
         shape = self.shape
-        steps: list[Step] = []
+        steps: list[TraceStep] = []
         agenda = self._agenda()
         used: dict[str, int] = {"subscribe": 0, "publish": 0}
         for time, what in agenda:
@@ -97,9 +97,9 @@ class _Maker:
                 if what == "subscribe":
                     key = f"s{number}"
                     self.keys.append((node, key))
-                    steps.append(Step(time, what, node, (key, queries[number % len(queries)])))
+                    steps.append(TraceStep(time, what, node, (key, queries[number % len(queries)])))
                 else:
-                    steps.append(Step(time, what, node, messages[number % len(messages)]))
+                    steps.append(TraceStep(time, what, node, messages[number % len(messages)]))
             else:
                 steps.extend(self._change(time, what))
         del shape
@@ -126,26 +126,26 @@ class _Maker:
             time += shape.calm * self.random.uniform(1, 1.5)
         return sorted(agenda)
 
-    def _change(self, time: float, what: str) -> list[Step]:
+    def _change(self, time: float, what: str) -> list[TraceStep]:
         if what == "join":
             address = self.next_address
             self.next_address += 1
             seeds = tuple(self.random.sample(self.live, min(3, len(self.live))))
             self.live.append(address)
-            return [Step(time, what, address, seeds)]
+            return [TraceStep(time, what, address, seeds)]
         if what == "unsubscribe":
             candidates = [(node, key) for node, key in self.keys if node in self.live]
             if not candidates:
                 return []
             node, key = self.random.choice(candidates)
             self.keys.remove((node, key))
-            return [Step(time, what, node, key)]
+            return [TraceStep(time, what, node, key)]
         if what == "partition":
             side = tuple(self.random.sample(self.live, len(self.live) // 2))
             length = self.random.uniform(50, 200)
-            return [Step(time, what, -1, side), Step(time + length, "heal", -1)]
+            return [TraceStep(time, what, -1, side), TraceStep(time + length, "heal", -1)]
         if len(self.live) < 2:
             return []
         node = self.random.choice(self.live)
         self.live.remove(node)
-        return [Step(time, what, node)]
+        return [TraceStep(time, what, node)]

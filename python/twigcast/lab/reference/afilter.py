@@ -41,7 +41,7 @@ ROOT = ""
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """(q, s): step s of path q, on the edge from its label to the label before."""
+    """The pair (q, s): step s of path q, on the edge from its label to the label before."""
 
     path: VerifiedPath
     step: int
@@ -53,7 +53,7 @@ class Assertion:
 
     @property
     def is_trigger(self) -> bool:
-        """Whether it is the path's last step."""
+        """True for the path's last step."""
         return self.step == len(self.path.stored.steps) - 1
 
 
@@ -67,7 +67,7 @@ class Edge:
 
 @dataclass(eq=False, slots=True)
 class StackObject:
-    """What a stack holds for an open element (for the root's stack, the document node)."""
+    """An entry of a stack for an open element (for the root's stack, the document node)."""
 
     label: str
     element: Element
@@ -88,7 +88,7 @@ class VerifiedPath:
     """For each step s, the number of the prefix 0..s in the PRLabel-tree."""
 
     def label(self, step: int) -> str:
-        """The label of a step; of the query root for step -1."""
+        """Returns the label of a step; of the query root for step -1."""
         return self.stored.steps[step].name if step >= 0 else ROOT
 
 

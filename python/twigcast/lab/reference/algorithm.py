@@ -14,7 +14,7 @@ from twigcast.query import Query
 
 @dataclass(slots=True)
 class Counters:
-    """What an algorithm did (spec of the measures: Diao 2005, section 4.4.2; Dai 2009, section 4.2).
+    """The work of an algorithm, counted (spec of the measures: Diao 2005, section 4.4.2; Dai 2009, section 4.2).
 
     All but ``states`` add up over messages until :meth:`reset`; an algorithm leaves those at 0 that it has no use for.
     """
@@ -37,13 +37,13 @@ class Counters:
     """Largest number of partial results held at one time."""
 
     def reset(self) -> None:
-        """Forget what was done; the size of the structure stays."""
+        """Forgets the work done. The size of the structure stays."""
         for counter in fields(self):
             if counter.name != "states":
                 setattr(self, counter.name, 0)
 
     def as_dict(self) -> dict[str, int]:
-        """The counters by name."""
+        """Returns the counters by name."""
         return asdict(self)
 
 
@@ -69,7 +69,7 @@ class Algorithm(ABC):
         return query_id in self._queries
 
     def add(self, query_id: str, query: Query | PathQuery) -> None:
-        """Store a query.
+        """Stores a query.
 
         Raises:
             UnsupportedQuery: The algorithm does not handle it; the error names the construct. Nothing was stored.
@@ -83,7 +83,7 @@ class Algorithm(ABC):
         self.counters.states = self._size()
 
     def remove(self, query_id: str) -> None:
-        """Drop a query.
+        """Drops a query.
 
         Raises:
             KeyError: There is no such query.
@@ -92,7 +92,7 @@ class Algorithm(ABC):
         self.counters.states = self._size()
 
     def match(self, message: bytes) -> set[str]:
-        """Identifiers of the queries that select something in the message.
+        """Returns the identifiers of the queries that select something in the message.
 
         Raises:
             xml.parsers.expat.ExpatError: The message is not well-formed.
@@ -100,7 +100,7 @@ class Algorithm(ABC):
         return self.match_events(read_events(message))
 
     def match_events(self, events: Sequence[Event]) -> set[str]:
-        """As :meth:`match`, for a message that has been parsed."""
+        """Matches a message that has been parsed, as :meth:`match` does."""
         tree = Tree()
         self._start_document(tree.document)
         for event in events:

@@ -51,7 +51,7 @@ class Branch:
         self.has_conditions = any(step.conditions for step in self.steps)
 
     def holds(self, match: PathMatch) -> bool:
-        """Whether the conditions hold for a candidate; to be asked when all its elements are complete."""
+        """Returns whether the conditions hold for a candidate, once all its elements are complete."""
         return all(step.conditions_hold(element) for step, element in zip(self.steps, match, strict=True))
 
 
@@ -74,7 +74,7 @@ class SubQuery:
 
 
 def sub_queries(query_id: str, query: PathQuery) -> list[SubQuery]:
-    """The tree of sub-queries of a query, in order of their numbers."""
+    """Returns the tree of sub-queries of a query, in order of their numbers."""
     created: list[SubQuery] = []
 
     def build(steps: Sequence[LocationStep], parent: Branch | None) -> SubQuery:

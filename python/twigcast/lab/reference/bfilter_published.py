@@ -45,11 +45,11 @@ class Branch:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether a candidate's elements have to be looked at."""
+        """True if a candidate's elements have to be examined."""
         return any(step.conditions for step in self.steps)
 
     def holds(self, match: PathMatch) -> bool:
-        """Whether a candidate passes the conditions on its steps, at the end tag of its root."""
+        """Returns whether a candidate passes the conditions on its steps, at the end tag of its root."""
         return all(step.conditions_hold(element) for step, element in zip(self.steps, match[1:], strict=True))
 
 
@@ -67,7 +67,7 @@ class SubQuery:
     is_matched: bool = False
 
     def chain(self) -> list[SubQuery]:
-        """Itself and its descendants."""
+        """Returns the sub-query and its descendants."""
         return [self, *(self.child.chain() if self.child else ())]
 
     @property
@@ -76,14 +76,14 @@ class SubQuery:
         return all(sub_query.is_matched for sub_query in self.chain())
 
     def delete_candidates(self) -> int:
-        """Forget the portion; how many candidates it had."""
+        """Forgets the portion. Returns how many candidates it had."""
         deleted = sum(len(branch.candidates) for branch in self.branches)
         for branch in self.branches:
             branch.candidates.clear()
         return deleted
 
     def cancel(self) -> None:
-        """Unmatched, with all descendants."""
+        """Marks the sub-query as unmatched, with all descendants."""
         for sub_query in self.chain():
             sub_query.is_matched = False
 
@@ -92,7 +92,7 @@ class SubQuery:
 
 
 def chain_of(query_id: str, query: PathQuery) -> SubQuery:
-    """The chain of sub-queries of a query; returns sub-query 0."""
+    """Returns sub-query 0 of the chain of sub-queries of a query."""
     for step in query.steps:
         if any(not nested.is_simple for nested in step.nested_paths):
             raise OutsideFragment("BFilter as published: a nested path within a nested path", str(query))

@@ -53,7 +53,7 @@ class BooneHybrid(PathAlgorithm):
 
     @staticmethod
     def is_simple(stored: StoredPath) -> bool:
-        """No ``*``, no ``//``."""
+        """Returns whether a path has no ``*`` and no ``//``."""
         return all(step.axis == "/" and step.name != "*" for step in stored.steps)
 
     def _insert_path(self, stored: StoredPath) -> None:

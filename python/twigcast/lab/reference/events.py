@@ -93,7 +93,7 @@ class Element:
         return (self.left, self.right, self.level)
 
     def ancestors(self) -> Iterator[Element]:
-        """Its parent, and so on up to the root element; not the document node."""
+        """Yields its parent, and so on up to the root element, without the document node."""
         above = self.parent
         while above is not None and above.level > 0:
             yield above
@@ -104,7 +104,7 @@ class Element:
 
 
 def read_events(message: bytes) -> list[Event]:
-    """The events of a message, without start-document and end-document.
+    """Returns the events of a message, without start-document and end-document.
 
     Raises:
         xml.parsers.expat.ExpatError: The message is not well-formed.
@@ -159,7 +159,7 @@ class Tree:
         self._tags = 0
 
     def start(self, event: StartElement) -> Element:
-        """The element that a start tag opens."""
+        """Opens an element at its start tag, and returns it."""
         self._elements += 1
         self._tags += 1
         element = Element(self._elements, event.name, event.attributes, self.current, self._tags)
@@ -169,11 +169,11 @@ class Tree:
         return element
 
     def characters(self, event: Characters) -> None:
-        """A text node of the open element."""
+        """Adds a text node to the open element."""
         self.current.content.append(event.text)
 
     def end(self) -> Element:
-        """The element that an end tag closes."""
+        """Closes the current element at its end tag, and returns it."""
         self._tags += 1
         element = self.current
         element.is_open = False
@@ -184,7 +184,7 @@ class Tree:
 
 
 def build(events: Sequence[Event]) -> list[Element]:
-    """The elements of a message in document order, complete."""
+    """Returns the elements of a message in document order, complete."""
     tree, elements = Tree(), []
     for event in events:
         match event:

@@ -76,7 +76,7 @@ class Tables:
     ad: dict[SuffixNode, list[Satisfied]] = field(default_factory=dict)
 
     def holds(self, continuation: Continuation) -> bool:
-        """Whether a continuation is satisfied below."""
+        """Returns whether a continuation is satisfied below."""
         axis, node = continuation
         return node in (self.pc if axis == "/" else self.ad)
 
@@ -101,7 +101,7 @@ class GFilter(Algorithm):
         self._roots: dict[str, SuffixNode] = {}
 
     def suffix_nodes(self) -> list[SuffixNode]:
-        """The forest, in order of creation."""
+        """Returns the forest, in order of creation."""
         return list(self._nodes.values())
 
     def _insert(self, query_id: str, query: PathQuery) -> None:
@@ -199,7 +199,7 @@ class GFilter(Algorithm):
         return self._matched
 
     def result_tuples(self, query: Query, events: Sequence[Event]) -> set[PathMatch]:
-        """The result tuples of one query on one message: an element for each step, nested paths before what follows."""
+        """Returns the result tuples of a query on a message: an element for each step, nested paths first."""
         evaluator = GFilter(keep_results=True)
         evaluator.add("", query)
         evaluator.match_events(events)

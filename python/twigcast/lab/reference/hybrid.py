@@ -66,7 +66,7 @@ class Candidate:
     level: int
 
     def passes(self, element: Element, published: bool) -> bool:
-        """The level check."""
+        """Checks the level."""
         if self.node.exact:
             return element.level == self.level
         return published or element.level >= self.level
@@ -74,7 +74,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Substring:
-    """What :func:`substrings` cuts a path into."""
+    """A part of a path that :func:`substrings` cuts."""
 
     names: tuple[str, ...]
     """Child steps with names; ``("*",)`` for steps at the end of a path that are ``*``."""
@@ -83,7 +83,7 @@ class Substring:
 
 
 def substrings(path: PathQuery) -> list[Substring]:
-    """The maximal substrings of a path."""
+    """Returns the maximal substrings of a path."""
     results: list[Substring] = []
     names: list[str] = []
     distance, exact = 0, True

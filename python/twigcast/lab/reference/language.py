@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from twigcast import errors
-from twigcast import query as algebra
+import twigcast.query as algebra
+from twigcast.errors import UnsupportedQuery
 from twigcast.lab.reference.events import Element
 
 
-class OutsideFragment(errors.UnsupportedQuery):
+class OutsideFragment(UnsupportedQuery):
     """A query that an algorithm does not handle.
 
     Args:
@@ -52,7 +52,7 @@ class Test:
     constant: str | float
 
     def holds(self, value: str) -> bool:
-        """Whether a string from the message passes."""
+        """Returns whether a string from the message passes."""
         if isinstance(self.constant, str) and self.operator in _EQUALITIES:
             return (value == self.constant) == (self.operator is algebra.Operator.EQUAL)
         constant = number(self.constant) if isinstance(self.constant, str) else self.constant
@@ -76,7 +76,7 @@ _NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*"
 
 
 def number(text: str) -> float:
-    """A string as a number by XPath 1.0 (section 4.4): NaN unless it is digits, perhaps with a point and a minus."""
+    """Converts a string by XPath 1.0 (section 4.4): NaN unless it is digits, with an optional point and minus."""
     result = _NUMBER.fullmatch(text)
     return float(result.group(1)) if result else float("nan")
 
@@ -89,7 +89,7 @@ class AttributePredicate:
     test: Test | None = None
 
     def holds(self, element: Element) -> bool:
-        """Decided at the start tag."""
+        """Decides the predicate at the start tag."""
         if self.name != "*":
             value = element.attributes.get(self.name)
             return value is not None and (self.test is None or self.test.holds(value))
@@ -106,7 +106,7 @@ class TextPredicate:
     test: Test | None = None
 
     def holds(self, element: Element) -> bool:
-        """Decided at the end tag."""
+        """Decides the predicate at the end tag."""
         return any(self.test is None or self.test.holds(text) for text in element.texts)
 
     def __str__(self) -> str:
@@ -120,7 +120,7 @@ class StringValuePredicate:
     test: Test
 
     def holds(self, element: Element) -> bool:
-        """Decided at the end tag."""
+        """Decides the predicate at the end tag."""
         return self.test.holds(element.string_value)
 
     def __str__(self) -> str:
@@ -180,17 +180,17 @@ class LocationStep:
         return replace(self, predicates=())
 
     def accepts(self, element: Element) -> bool:
-        """Whether the name test passes."""
+        """Returns whether the name test passes."""
         return self.name in ("*", element.name)
 
     def is_blocking(self, index: int) -> bool:
-        """Whether condition ``index`` can only be decided at the element's end tag."""
+        """Returns whether condition ``index`` can only be decided at the element's end tag."""
         if isinstance(self.predicates[index], PositionPredicate):
             return any(self.is_blocking(before) for before in range(index))
         return isinstance(self.predicates[index], TextPredicate | StringValuePredicate)
 
     def holds(self, index: int, element: Element) -> bool:
-        """Whether condition ``index`` holds at an element that passes the name test and the predicates before."""
+        """Returns whether condition ``index`` holds at an element that passes the name test and the earlier ones."""
         predicate = self.predicates[index]
         if isinstance(predicate, PositionPredicate):
             position = _rank(element) if predicate.among_same_name else self._position(index, element)
@@ -199,7 +199,7 @@ class LocationStep:
         return predicate.holds(element)
 
     def conditions_hold(self, element: Element) -> bool:
-        """Whether all conditions hold; to be asked at the end tag if one of them is blocking."""
+        """Returns whether all conditions hold. If one is blocking, this is asked at the end tag."""
         return all(self.holds(index, element) for index in self.conditions)
 
     def _position(self, index: int, element: Element) -> int:
@@ -249,11 +249,11 @@ class PathQuery:
 
     @property
     def has_conditions(self) -> bool:
-        """Whether some step has a value-based or position predicate."""
+        """True if some step has a value-based or position predicate."""
         return any(step.conditions for step in self.steps)
 
     def predicates(self) -> Iterator[Predicate]:
-        """All predicates, those inside nested paths too."""
+        """Yields all predicates, those inside nested paths too."""
         for step in self.steps:
             for predicate in step.predicates:
                 yield predicate
@@ -265,7 +265,7 @@ class PathQuery:
 
 
 def path_query(query: algebra.Query) -> PathQuery:
-    """A query in the papers' form.
+    """Returns a query in the papers' form.
 
     Raises:
         UnsupportedQuery: It uses something that the papers' language does not have.

@@ -63,7 +63,7 @@ class LazyDFA(PathAlgorithm):
 
     @property
     def deterministic_states(self) -> int:
-        """How many deterministic states are kept now."""
+        """The number of deterministic states that are kept at present."""
         return len(self._table)
 
     def _insert_path(self, stored: StoredPath) -> None:

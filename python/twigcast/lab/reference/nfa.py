@@ -59,7 +59,7 @@ class NFA(Generic[Output]):
         self.initial: State[Output] = self._grow(None, "")
 
     def insert(self, steps: Sequence[LocationStep], start: State[Output] | None = None) -> list[State[Output]]:
-        """Make sure that a path is there; the states its steps end at, one for each step.
+        """Inserts a path, if it is missing. Returns the states its steps end at, one for each step.
 
         Args:
             steps: The path.
@@ -74,7 +74,7 @@ class NFA(Generic[Output]):
         return ends
 
     def prune(self, state: State[Output]) -> None:
-        """Remove a state that has neither outputs nor edges, and then its parent, and so on."""
+        """Removes a state that has neither outputs nor edges, and then its parent, and so on."""
         while state.parent is not None and not state.outputs and not state.edges:
             if state.parent.edges.pop(state.symbol, None) is None:
                 return
@@ -90,7 +90,7 @@ class NFA(Generic[Output]):
         return state
 
     def states(self) -> Iterator[State[Output]]:
-        """All states, by their numbers."""
+        """Yields all states, by their numbers."""
         reached = [self.initial]
         for state in reached:
             reached.extend(state.edges.values())
@@ -108,7 +108,7 @@ class Entry(Generic[Output]):
         self.predecessors: list[Entry[Output]] = []
 
     def path_matches(self) -> Iterator[PathMatch]:
-        """The element sequences that drove the machine here, read backwards along the predecessors.
+        """Yields the element sequences that drove the machine here, read backwards along the predecessors.
 
         Elements that only took a loop into a descendant-child state are dropped (Diao 2005, section 5.1.2).
         """
@@ -116,7 +116,7 @@ class Entry(Generic[Output]):
             yield match
 
     def walks(self, length: int | None = None) -> Iterator[tuple[PathMatch, Entry[Output]]]:
-        """The same for the last ``length`` steps only (all if ``None``), each with the entry where it begins."""
+        """Yields the last ``length`` steps of these (all if ``None``), each with the entry where it begins."""
         results: list[tuple[Entry[Output], PathMatch, int | None]] = [(self, (), length)]
         while results:
             entry, match, rest = results.pop()
@@ -141,7 +141,7 @@ class Run(Generic[Output]):
         self.stack: list[list[Entry[Output]]] = [[Entry(nfa.initial, document)]]
 
     def start_element(self, element: Element) -> list[Entry[Output]]:
-        """Push the target set of the active states and return it, each state once."""
+        """Pushes the target set of the active states and returns it, each state once."""
         targets: dict[int, Entry[Output]] = {}
         followed = 0
         for source in self.stack[-1]:
@@ -156,7 +156,7 @@ class Run(Generic[Output]):
         return active
 
     def end_element(self) -> None:
-        """Back to where the element's parent was."""
+        """Returns to the state set of the element's parent."""
         self.stack.pop()
 
     @staticmethod

@@ -36,13 +36,13 @@ class NPFilter:
     """Anchor position (index of the anchor step in ``path``) and operator of each nested path."""
 
     def paths(self) -> Iterator[PathQuery]:
-        """The constituent paths: PathId 0 is the main path, then the extended nested paths in order."""
+        """Yields the constituent paths: PathId 0 is the main path, then the extended nested paths in order."""
         yield self.path
         for _, operator in self.nested:
             yield from operator.paths()
 
     def survivors(self, stores: Mapping[PathQuery, Sequence[PathMatch]], counters: Counters) -> Iterator[PathMatch]:
-        """The matches of the path that pass all conditions and filters, lazily, for the caller to stop at the first."""
+        """Yields the matches of the path that pass all conditions and filters. The caller may stop at the first."""
         if any(not stores.get(path) for path in self.paths()):
             counters.store_checks_failed += 1
             return
@@ -66,7 +66,7 @@ class NPFilter:
 
 
 def decompose(query: PathQuery, selectivity: Selectivity | None = None) -> NPFilter:
-    """The operator tree of a query."""
+    """Returns the operator tree of a query."""
     return _operator((), query, selectivity)
 
 

@@ -1,4 +1,4 @@
-"""What the algorithms for linear paths have in common.
+"""The parts that the algorithms for linear paths have in common.
 
 XFilter, Diao's Hybrid, YFilter, the lazy DFA, AFilter and Boone's hybrid find *linear paths* (no predicates). Each
 distinct path is stored once, with the queries that use it; each *accepting visit* of a path reports to this module,
@@ -39,7 +39,7 @@ class StoredPath:
 
     @property
     def is_unused(self) -> bool:
-        """Whether no query needs the path any more."""
+        """True if no query needs the path any more."""
         return not (self.plain or self.conditional or self.filters)
 
     def __repr__(self) -> str:

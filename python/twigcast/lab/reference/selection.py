@@ -27,7 +27,7 @@ Selectivity: TypeAlias = Callable[[LocationStep, int], float]
 
 
 def path_matches_at(steps: Sequence[LocationStep], element: Element) -> Iterator[PathMatch]:
-    """The path matches that end at an element, found by looking along its ancestors.
+    """Yields the path matches that end at an element, by a search along its ancestors.
 
     What YFilter reads off its runtime stack and AFilter off its pointers; for the algorithms that keep neither.
     """
@@ -43,12 +43,12 @@ def path_matches_at(steps: Sequence[LocationStep], element: Element) -> Iterator
 
 
 def ends_at(steps: Sequence[LocationStep], element: Element) -> bool:
-    """Whether there is a path match that ends at an element."""
+    """Returns whether there is a path match that ends at an element."""
     return walk_back(steps, element)[0]
 
 
 def walk_back(steps: Sequence[LocationStep], element: Element) -> tuple[bool, int]:
-    """Whether there is a path match that ends at an element, and how many elements were looked at to tell.
+    """Returns whether a path match ends at an element, and how many elements were examined for that.
 
     Goes back over the steps with the set of elements that each could have been matched by, so that paths with many
     ``//`` cost no more than their length times the depth.
@@ -93,10 +93,10 @@ class Condition(Protocol):
         """The step whose element is tested."""
 
     def is_ready(self, match: PathMatch) -> bool:
-        """Whether it can be decided now."""
+        """Returns whether it can be decided yet."""
 
     def holds(self, match: PathMatch) -> bool:
-        """Whether it holds for a path match."""
+        """Returns whether it holds for a path match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,16 @@ class StepCondition:
     predicate_index: int
 
     def is_ready(self, match: PathMatch) -> bool:
-        """Whether it can be decided now."""
+        """Returns whether it can be decided yet."""
         return not match[self.step_index].is_open or not self.step.is_blocking(self.predicate_index)
 
     def holds(self, match: PathMatch) -> bool:
-        """Whether it holds for a path match."""
+        """Returns whether it holds for a path match."""
         return self.step.holds(self.predicate_index, match[self.step_index])
 
 
 def conditions_of(path: PathQuery, selectivity: Selectivity | None = None) -> tuple[StepCondition, ...]:
-    """The conditions of a path in testing order: as written, or most selective first."""
+    """Returns the conditions of a path in testing order: as written, or most selective first."""
     conditions = [
         StepCondition(step_index, step, predicate_index)
         for step_index, step in enumerate(path.steps)
@@ -146,11 +146,11 @@ class SelectionPostponed:
         self._parked: dict[int, list[_Selection]] = {}
 
     def select(self, query_id: str, match: PathMatch, conditions: Sequence[Condition]) -> None:
-        """Test one path match of a query that has not matched yet."""
+        """Tests one path match of a query that has not matched yet."""
         self._resume(_Selection(query_id, match, conditions))
 
     def end_element(self, element: Element) -> None:
-        """Resume what waits for the text of this element."""
+        """Resumes what waits for the text of this element."""
         for selection in self._parked.pop(element.id, ()):
             if selection.query_id not in self.matched:
                 self._resume(selection)
@@ -187,7 +187,7 @@ class UniformSelectivity:
     unknown: float = 0.5
 
     def __call__(self, step: LocationStep, index: int) -> float:
-        """The probability that a condition holds at an element with the step's name."""
+        """Returns the probability that a condition holds at an element with the step's name."""
         predicate = step.predicates[index]
         if isinstance(predicate, PositionPredicate):
             return self._position(predicate.test)

@@ -51,7 +51,7 @@ class PathNode:
 
     @property
     def relative_pos(self) -> int:
-        """As in the paper: -1 after a ``//``."""
+        """The position as in the paper: -1 after a ``//``."""
         return self.distance if self.exact else -1
 
 
@@ -66,7 +66,7 @@ class Candidate:
     """List Balance: the steps up to and including the pivot, still to be checked."""
 
     def passes(self, element: Element, published: bool) -> tuple[bool, int]:
-        """The level check, or for a pivot the run of its prefix; and how many transitions that took."""
+        """Checks the level, or for a pivot runs its prefix. Returns the result, and the number of transitions."""
         if self.prefix:
             return walk_back(self.prefix, element)
         if self.node.exact:
@@ -75,7 +75,7 @@ class Candidate:
 
 
 def path_nodes(stored: StoredPath) -> list[PathNode]:
-    """The machine of a path."""
+    """Returns the machine of a path."""
     nodes: list[PathNode] = []
     distance, exact = 0, True
     for index, step in enumerate(stored.steps):

@@ -38,14 +38,14 @@ class YFilter(PathAlgorithm):
         self._deleted: set[str] = set()
 
     def add(self, query_id: str, query: Query | PathQuery) -> None:
-        """Store a query."""
+        """Stores a query."""
         if query_id in self._deleted:
             self._deleted.discard(query_id)
             super().remove(query_id)
         super().add(query_id, query)
 
     def remove(self, query_id: str) -> None:
-        """Drop a query; with lazy deletion, only from the results until :meth:`collect_garbage`."""
+        """Drops a query; with lazy deletion, only from the results until :meth:`collect_garbage`."""
         if not self._lazy_deletion:
             super().remove(query_id)
         elif query_id in self:
@@ -54,7 +54,7 @@ class YFilter(PathAlgorithm):
             raise KeyError(query_id)
 
     def collect_garbage(self) -> int:
-        """Carry out the deletions that were put off; how many there were."""
+        """Carries out the deletions that were put off. Returns how many there were."""
         deleted = sorted(self._deleted)
         self._deleted.clear()
         for query_id in deleted:

@@ -41,19 +41,19 @@ class TableEntry:
 
     @property
     def is_blocking(self) -> bool:
-        """Whether it is decided at end tags."""
+        """True if it is decided at end tags."""
         return self.condition.step.is_blocking(self.condition.predicate_index)
 
     def test(self, element: Element) -> bool:
-        """Whether the condition holds at an element."""
+        """Returns whether the condition holds at an element."""
         return self.condition.step.holds(self.condition.predicate_index, element)
 
     def is_ready(self, match: PathMatch) -> bool:
-        """Whether the set can be asked about the step's element."""
+        """Returns whether the set can be asked about the step's element."""
         return self.condition.is_ready(match)
 
     def holds(self, match: PathMatch) -> bool:
-        """Whether the step's element is in the set."""
+        """Returns whether the step's element is in the set."""
         return match[self.step_index].id in self.satisfied
 
 
@@ -66,7 +66,7 @@ class Stored:
     states: tuple[State[TableEntry | Stored], ...]
 
     def some_element_for_each_step(self) -> bool:
-        """The published rule."""
+        """Applies the published rule."""
         for step in {entry.step_index for entry in self.conditions}:
             if not set.intersection(*(entry.satisfied for entry in self.conditions if entry.step_index == step)):
                 return False

@@ -11,7 +11,7 @@ from twigcast.lab.transform.query import TransformQuery
 
 
 def result(query: TransformQuery, groups: Groups, nodes: Sequence[Element]) -> str:
-    """The result of a query: its return clause once per group, in binding order, inside the wrapper."""
+    """Returns the result of a query: its return clause once per group, in binding order, inside the wrapper."""
     pieces = [query.wrapper[0]]
     for _, lists in groups:
         for part in query.template:

@@ -22,17 +22,17 @@ Groups: TypeAlias = list[Group]
 
 
 def selection(stream: Stream, conditions: Sequence[StepCondition], nodes: Sequence[Element]) -> Stream:
-    """Tuples whose elements satisfy all conditions."""
+    """Returns the tuples whose elements satisfy all conditions."""
     return [t for t in stream if all(c.predicate.holds(nodes[t[c.step]]) for c in conditions)]
 
 
 def selection_on_last(stream: Stream, predicate: ValuePredicate, nodes: Sequence[Element]) -> Stream:
-    """Tuples whose last element satisfies a predicate: the value test of a predicate path."""
+    """Returns the tuples whose last element satisfies a predicate: the value test of a predicate path."""
     return [t for t in stream if predicate.holds(nodes[t[-1]])]
 
 
 def scan_dup_elim(stream: Stream) -> Stream:
-    """The first tuple per value of the last field; the stream is ordered on it.
+    """Returns the first tuple per value of the last field. The stream is ordered on it.
 
     Comes after Selection: a duplicate may differ in a field that is tested.
     """
@@ -46,7 +46,7 @@ def scan_dup_elim(stream: Stream) -> Stream:
 
 
 def hash_pair_dup_elim(stream: Stream, field: int) -> Stream:
-    """The first tuple per pair of (``field``, last field)."""
+    """Returns the first tuple per pair of (``field``, last field)."""
     kept: dict[tuple[int, int], PathTuple] = {}
     for t in stream:
         kept.setdefault((t[field - 1], t[-1]), t)
@@ -54,7 +54,7 @@ def hash_pair_dup_elim(stream: Stream, field: int) -> Stream:
 
 
 def scan_pair_dup_elim(stream: Stream, field: int) -> Stream:
-    """The same for a stream that is ordered on ``field`` too: duplicates stand together, once sorted within a run."""
+    """Returns the same for a stream ordered on ``field`` too: sorted within a run, duplicates stand together."""
     kept: Stream = []
     seen: set[int] = set()
     current = 0
@@ -69,7 +69,7 @@ def scan_pair_dup_elim(stream: Stream, field: int) -> Stream:
 
 
 def where_filter(stream: Stream, where: Sequence[WherePath], nodes: Sequence[Element]) -> Stream:
-    """Tuples whose bound node has, by tree search, a node for every predicate path; stops at the first that fails."""
+    """Returns the tuples whose bound node has, by tree search, a node for every predicate path."""
     return [t for t in stream if all(_satisfies(nodes[t[-1]], condition) for condition in where)]
 
 
@@ -78,20 +78,20 @@ def _satisfies(bound: Element, condition: WherePath) -> bool:
 
 
 def return_select(stream: Stream, returns: Sequence[NavigationPath], nodes: Sequence[Element]) -> Groups:
-    """A group per tuple, filled by tree search."""
+    """Returns a group per tuple, filled by tree search."""
     return [
         (t[-1], tuple(tuple(sorted({n.id for n in search(nodes[t[-1]], path)})) for path in returns)) for t in stream
     ]
 
 
 def hash_semijoin(left: Stream, right: Stream, field: int) -> Stream:
-    """Left tuples (bound node last) with a partner in the right stream (bound node at ``field``), in left order."""
+    """Returns the left tuples (bound node last) with a right partner (bound node at ``field``), in left order."""
     partners = {t[field - 1] for t in right}
     return [t for t in left if t[-1] in partners]
 
 
 def merge_semijoin(left: Stream, right: Stream, field: int) -> Stream:
-    """The same without a hash table; both streams are ordered by the bound node."""
+    """Returns the same without a hash table. Both streams are ordered by the bound node."""
     kept: Stream = []
     column = field - 1
     rest = iter(right)
@@ -108,7 +108,7 @@ def merge_semijoin(left: Stream, right: Stream, field: int) -> Stream:
 
 
 def hash_outer_join_select(left: Stream, rights: Sequence[Stream], field: int) -> Groups:
-    """A group per left tuple; per right stream the last fields of its partners, or an empty list."""
+    """Returns a group per left tuple: per right stream the last fields of its partners, or an empty list."""
     tables: list[dict[int, list[int]]] = []
     for right in rights:
         table: dict[int, list[int]] = {}
@@ -119,7 +119,7 @@ def hash_outer_join_select(left: Stream, rights: Sequence[Stream], field: int) -
 
 
 def merge_outer_join_select(left: Stream, rights: Sequence[Stream], field: int) -> Groups:
-    """The same without hash tables; all streams are ordered by the bound node, which is in ``left`` once."""
+    """Returns the same without hash tables. All streams are ordered by the bound node, which ``left`` has once."""
     columns = [_merged(left, right, field - 1) for right in rights]
     lists = zip(*columns, strict=True) if columns else repeat((), len(left))
     return [(t[-1], own) for t, own in zip(left, lists, strict=True)]
@@ -143,7 +143,7 @@ def _merged(left: Stream, right: Stream, column: int) -> list[tuple[int, ...]]:
 
 
 def group_by(stream: Stream, field: int) -> dict[int, tuple[int, ...]]:
-    """The last fields of a return stream by bound node, without duplicates, for all queries that use it."""
+    """Returns the last fields of a return stream by bound node, without duplicates, for all queries that use it."""
     table: dict[int, dict[int, None]] = {}
     for t in stream:
         table.setdefault(t[field - 1], {})[t[-1]] = None
@@ -151,7 +151,7 @@ def group_by(stream: Stream, field: int) -> dict[int, tuple[int, ...]]:
 
 
 def join(left: Stream, right: Stream, field: int, *, merge: bool) -> list[tuple[PathTuple, PathTuple]]:
-    """Pairs of a left tuple and a right tuple with the same bound node, in left order; all fields are kept."""
+    """Returns pairs of a left tuple and a right tuple with the same bound node, in left order. All fields are kept."""
     if merge:
         return _merge_join(left, right, field)
     table: dict[int, Stream] = {}

@@ -30,7 +30,7 @@ from twigcast.schema import ElementGraph
 
 
 class Pushed(Enum):
-    """What is pushed into the matcher; the name of the plan ends with it."""
+    """The clauses that are pushed into the matcher. The name of the plan ends with it."""
 
     FOR = "F"
     FOR_WHERE = "FW"
@@ -46,7 +46,7 @@ class Optimization(Enum):
 
 
 class DupElim(Enum):
-    """How the duplicates of a stream are eliminated, if they have to be."""
+    """The method that eliminates the duplicates of a stream, if there can be any."""
 
     DROPPED = "dropped"
     SCAN = "scan"
@@ -82,7 +82,7 @@ class QueryPlan:
 
     @property
     def binding_field(self) -> int:
-        """Where the bound node stands in extended paths, from 1."""
+        """The position of the bound node in extended paths, from 1."""
         return len(self.query.binding)
 
 
@@ -93,14 +93,14 @@ class Profile:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def add(self, name: str, started: float) -> float:
-        """Book the time since ``started`` on an operator; returns now."""
+        """Books the time since ``started`` on an operator. Returns the present time."""
         now = clock()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - started
         return now
 
 
 def rewritten(query: TransformQuery, graph: ElementGraph) -> TransformQuery:
-    """The query with all its paths in canonical form. Conditions stay with their elements."""
+    """Returns the query with all its paths in canonical form. Conditions stay with their elements."""
     binding: NavigationPath = ()
     moved: dict[int, int] = {}
     above: str | None = None
@@ -145,7 +145,7 @@ class PathSharing:
         self.plans: dict[str, QueryPlan] = {}
 
     def add(self, key: str, query: TransformQuery) -> None:
-        """Plan a query and put its paths into the matcher.
+        """Plans a query and puts its paths into the matcher.
 
         Raises:
             ValueError: the key is taken.
@@ -157,7 +157,7 @@ class PathSharing:
             self.matcher.insert(path)
 
     def remove(self, key: str) -> None:
-        """Drop a query.
+        """Drops a query.
 
         Raises:
             KeyError: there is no such query.
@@ -166,7 +166,7 @@ class PathSharing:
             self.matcher.remove(path)
 
     def plan(self, query: TransformQuery) -> QueryPlan:
-        """Decide on the operators of a query."""
+        """Selects the operators of a query."""
         if self.graph is not None:
             query = rewritten(query, self.graph)
         binding, bound = query.binding, len(query.binding)
@@ -201,7 +201,7 @@ class PathSharing:
     # Execution
 
     def match(self, message: bytes) -> dict[str, Groups]:
-        """The groups of every query that the message matches: those with at least one surviving binding.
+        """Returns the groups of every query that the message matches: those with at least one surviving binding.
 
         Raises:
             xml.parsers.expat.ExpatError: the message is not well-formed.
@@ -209,14 +209,14 @@ class PathSharing:
         return self.match_events(read_events(message))
 
     def match_events(self, events: Sequence[Event]) -> dict[str, Groups]:
-        """As :meth:`match`, for a message that has been parsed."""
+        """Matches a message that has been parsed, as :meth:`match` does."""
         started = clock()
         message = self.matcher.match(events)
         self.profile.add("matcher", started)
         return self.process(message)
 
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
-        """Run all plans on a message that has been matched."""
+        """Runs all plans on a message that has been matched."""
         results: dict[str, Groups] = {}
         for key, plan in self.plans.items():
             stream = message.streams.get(plan.query.binding)
@@ -227,7 +227,7 @@ class PathSharing:
         return results
 
     def transform(self, message: bytes) -> dict[str, str]:
-        """The result of every query that the message matches, as XML.
+        """Returns the result of every query that the message matches, as XML.
 
         Raises:
             xml.parsers.expat.ExpatError: the message is not well-formed.
@@ -292,7 +292,7 @@ class PathSharing:
         return groups
 
     def operator_counts(self) -> dict[str, int]:
-        """How many operators of each kind all plans have together (Diao 2005, tables 9 and 11)."""
+        """Counts the operators of each kind in all plans together (Diao 2005, tables 9 and 11)."""
         plans = self.plans.values()
         inputs = [predicate for plan in plans for predicate in plan.predicates]
         dup_elims = [plan.binding_dup_elim for plan in plans]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from twigcast import query as algebra
+import twigcast.query as algebra
 from twigcast.lab.reference.language import (
     AttributePredicate,
     LocationStep,
@@ -64,7 +64,7 @@ class TransformQuery:
 
 
 def transform_query(query: algebra.Query) -> TransformQuery:
-    """Turn the algebra of :mod:`twigcast.query` into this form.
+    """Turns the algebra of :mod:`twigcast.query` into this form.
 
     Raises:
         UnsupportedQuery: the query is outside the subset of the source; the error names the construct.

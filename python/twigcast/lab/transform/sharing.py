@@ -47,7 +47,7 @@ class PredicateSignature:
     operator: Operator | None
 
     def values(self, element: Element) -> Sequence[str]:
-        """The values of the item."""
+        """Returns the values of the item."""
         if self.item == "text()":
             return element.texts
         if self.item == ".":
@@ -78,7 +78,7 @@ class SelectionSignature:
 
 @dataclass(slots=True)
 class Output:
-    """What leaves a shared selection for one pair of constants: bound nodes, and who wants them."""
+    """The output of a shared selection for one pair of constants: bound nodes, and the queries that use them."""
 
     consumers: dict[tuple[NavigationPath, ...], list[str]] = field(default_factory=dict)
     """Queries by their return paths, in canonical order."""
@@ -95,7 +95,7 @@ class SharedSelection:
     predicate_constants: set[Constant] = field(default_factory=set)
 
     def select(self, pairs: Sequence[tuple[PathTuple, PathTuple]], nodes: Sequence[Element]) -> None:
-        """Distribute joined tuples to the outputs whose constants they satisfy."""
+        """Distributes joined tuples to the outputs whose constants they satisfy."""
         for left, right in pairs:
             predicate = self.signature.predicate
             seconds = _satisfied(predicate, self.predicate_constants, right, nodes)
@@ -165,7 +165,7 @@ class PlanSharing:
         self._groups: dict[tuple[NavigationPath, int], int] = {}
 
     def add(self, key: str, query: TransformQuery) -> None:
-        """Merge a query into the shared plan.
+        """Merges a query into the shared plan.
 
         Raises:
             ValueError: the key is taken.
@@ -186,7 +186,7 @@ class PlanSharing:
             self._groups[group] = self._groups.get(group, 0) + 1
 
     def remove(self, key: str) -> None:
-        """Drop a query and every operator that only it used.
+        """Drops a query and every operator that only it used.
 
         Raises:
             KeyError: there is no such query.
@@ -265,7 +265,7 @@ class PlanSharing:
     # Execution
 
     def match(self, message: bytes) -> dict[str, Groups]:
-        """The groups of every query that the message matches.
+        """Returns the groups of every query that the message matches.
 
         Raises:
             xml.parsers.expat.ExpatError: the message is not well-formed.
@@ -273,14 +273,14 @@ class PlanSharing:
         return self.match_events(read_events(message))
 
     def match_events(self, events: Sequence[Event]) -> dict[str, Groups]:
-        """As :meth:`match`, for a message that has been parsed."""
+        """Matches a message that has been parsed, as :meth:`match` does."""
         started = clock()
         message = self.matcher.match(events)
         self.profile.add("matcher", started)
         return self.process(message)
 
     def transform(self, message: bytes) -> dict[str, str]:
-        """The result of every query that the message matches, as XML.
+        """Returns the result of every query that the message matches, as XML.
 
         Raises:
             xml.parsers.expat.ExpatError: the message is not well-formed.
@@ -294,7 +294,7 @@ class PlanSharing:
         return position.query if position is not None else self.alone.plans[key].query
 
     def process(self, message: MatchedMessage) -> dict[str, Groups]:
-        """Run the shared plan on a message that has been matched."""
+        """Runs the shared plan on a message that has been matched."""
         result = self.alone.process(message) if self.alone.plans else {}
         now = clock()
         groups = {
@@ -345,7 +345,7 @@ class PlanSharing:
                 result[key] = joined if order == tuple(range(len(returns))) else _reordered(joined, order)
 
     def __iter__(self) -> Iterator[str]:
-        """The keys of all queries."""
+        """Yields the keys of all queries."""
         yield from self._positions
         yield from self.alone.plans
 

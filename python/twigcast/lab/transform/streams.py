@@ -29,7 +29,7 @@ class MatchedMessage:
     streams: dict[NavigationPath, Stream]
 
     def stream(self, path: NavigationPath) -> Stream:
-        """The path tuples of a path; empty if it did not match."""
+        """Returns the path tuples of a path; empty if it did not match."""
         return self.streams.get(path, [])
 
 
@@ -43,7 +43,7 @@ class PathMatcher:
         self.counters = Counters()
 
     def __len__(self) -> int:
-        """Number of distinct paths."""
+        """Returns the number of distinct paths."""
         return len(self._ends)
 
     @property
@@ -52,14 +52,14 @@ class PathMatcher:
         return self._nfa.size
 
     def insert(self, path: NavigationPath) -> None:
-        """Count one more use of a path."""
+        """Counts one more use of a path."""
         self._uses[path] = self._uses.get(path, 0) + 1
         if path not in self._ends:
             self._ends[path] = self._nfa.insert(path)[-1]
             self._ends[path].outputs.append(path)
 
     def remove(self, path: NavigationPath) -> None:
-        """Count one use less; the last one takes the path out.
+        """Counts one use less. The last one takes the path out.
 
         Raises:
             KeyError: there is no such path.
@@ -72,7 +72,7 @@ class PathMatcher:
             self._nfa.prune(state)
 
     def match(self, events: Sequence[Event]) -> MatchedMessage:
-        """Run a message through the automaton, and number its elements."""
+        """Runs a message through the automaton, and numbers its elements."""
         tree = Tree()
         run = Run(self._nfa, tree.document, self.counters)
         nodes = [tree.document]
@@ -96,7 +96,7 @@ class PathMatcher:
 
 
 def search(node: Element, path: Sequence[LocationStep]) -> Iterator[Element]:
-    """Depth-first search for a relative path below an element; with several ``//`` a node may come more than once."""
+    """Searches depth first for a relative path below an element. With several ``//`` a node may come more than once."""
     if not path:
         yield node
         return

@@ -43,7 +43,7 @@ def path_queries_on_spark(
     distinct: bool = True,
     domains: ValueDomains | None = None,
 ) -> DataFrame:
-    """Path queries as a data frame with the column ``query``; parameters as in ``path_queries``.
+    """Makes path queries as a data frame with the column ``query``; parameters as in ``path_queries``.
 
     Distinct ones are kept in Spark's storage until ``spark.catalog.clearCache()`` or the end of the session.
 
@@ -125,7 +125,7 @@ def documents_on_spark(
     max_value: int = 20,
     domains: ValueDomains | None = None,
 ) -> DataFrame:
-    """Documents as a data frame with the columns ``message_id`` and ``xml``: the same ones that ``documents`` makes."""
+    """Makes the same documents as ``documents``, as a data frame with the columns ``message_id`` and ``xml``."""
     parts = tasks or spark.sparkContext.defaultParallelism
     values = domains or draw_domains(schema, seed, max_value=max_value)
 

@@ -36,7 +36,7 @@ def documents(
     domains: ValueDomains | None = None,
     start: int = 0,
 ) -> Iterator[bytes]:
-    """Make documents, one after the other.
+    """Makes documents, one after the other.
 
     Args:
         dtd: a schema, or the file of a DTD.

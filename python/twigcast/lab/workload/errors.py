@@ -1,4 +1,4 @@
-"""What can go wrong when a workload is made."""
+"""The errors of making a workload."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ class WorkloadError(TwigcastError, ValueError):
 
 
 class WorkloadExhaustedError(WorkloadError):
-    """There are not as many different queries as were asked for, or they are too rare to be found.
+    """The error if there are fewer different queries than asked for, or they are too rare to be drawn.
 
     ``produced`` is how many there were after ``tries`` attempts.
     """

@@ -34,7 +34,7 @@ class FlwrQuery:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What two queries have in common that differ in the order of predicates or return paths only."""
+        """The part that queries share if they differ in the order of predicates or return paths only."""
         return self.binding, tuple(sorted(self.where)), tuple(sorted(self.returns))
 
 
@@ -52,7 +52,7 @@ def flwr_queries(
     domains: ValueDomains | None = None,
     full_bindings: bool = False,
 ) -> list[str]:
-    """Make different For-Where-Return queries, as texts. See :func:`flwr_parts`."""
+    """Makes different For-Where-Return queries, as texts. See :func:`flwr_parts`."""
     parts = flwr_parts(
         dtd,
         count,
@@ -83,7 +83,7 @@ def flwr_parts(
     domains: ValueDomains | None = None,
     full_bindings: bool = False,
 ) -> list[FlwrQuery]:
-    """Make different For-Where-Return queries, in parts.
+    """Makes different For-Where-Return queries, in parts.
 
     Two queries count as equal if they differ only in the order of their predicates or of their return paths.
 

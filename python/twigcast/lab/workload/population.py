@@ -40,7 +40,7 @@ def population(
     distinct: bool = False,
     domains: ValueDomains | None = None,
 ) -> Iterator[GeneratedSubscription]:
-    """Make a population: subscriptions of mixed kinds, in random order, with keys ``s1``, ``s2``, ...
+    """Makes a population: subscriptions of mixed kinds, in random order, with keys ``s1``, ``s2``, ...
 
     Args:
         dtd: a schema, or the file of a DTD.

@@ -20,7 +20,7 @@ Bib and Book of the XQuery use cases, ``protein`` of a sequence database's, ``cu
 
 @cache
 def bundled_dtd(name: str) -> Schema:
-    """One of the DTDs that come with Twigcast.
+    """Returns one of the DTDs that come with Twigcast.
 
     Raises:
         WorkloadError: there is none of this name.
@@ -42,11 +42,11 @@ class DocumentPreset:
     draw_sizes: bool = True
 
     def domains(self, schema: Schema, seed: int = 1) -> ValueDomains:
-        """The value domains to use for documents and queries alike."""
+        """Returns the value domains to use for documents and queries alike."""
         return draw_domains(schema, seed, max_value=self.max_value, draw_sizes=self.draw_sizes)
 
     def make(self, schema: Schema, count: int, seed: int = 1) -> Iterator[bytes]:
-        """Documents with these parameters."""
+        """Makes documents with these parameters."""
         return documents(
             schema,
             count,

@@ -34,7 +34,7 @@ def path_queries(
     max_value: int = 20,
     domains: ValueDomains | None = None,
 ) -> list[str]:
-    """Make path queries.
+    """Makes path queries.
 
     Args:
         dtd: a schema, or the file of a DTD.
@@ -73,7 +73,7 @@ def path_queries(
 
 
 def loosen(queries: Iterable[str], seed: int = 1, *, wildcard: float = 0.0, descendant: float = 0.0) -> list[str]:
-    """Put ``*`` and ``//`` into paths without them, as the tests of non-determinism do (Diao 2005, section 4.5.2).
+    """Puts ``*`` and ``//`` into paths without them, as the tests of non-determinism do (Diao 2005, section 4.5.2).
 
     Each name becomes ``*`` with probability ``wildcard``, each ``/`` becomes ``//`` with probability ``descendant``,
     then the generator's rewritings apply; queries that become equal to an earlier one are dropped, so that fewer may
@@ -187,7 +187,7 @@ class _TwigMaker:
 
 
 def comparable_items(domains: ValueDomains) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    """What a predicate on an element can ask for: ``@name`` or ``text()``, and the values it takes in documents."""
+    """Returns what a predicate on an element can ask for: ``@name`` or ``text()``, with its values in documents."""
     results: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
     for element, attributes in domains.attributes.items():
         items = [(f"@{item.name}", item.values) for item in attributes if item.values]
@@ -198,5 +198,5 @@ def comparable_items(domains: ValueDomains) -> dict[str, list[tuple[str, tuple[s
 
 
 def literal(value: str) -> str:
-    """A value as XPath writes it: numbers bare, everything else quoted."""
+    """Returns a value as XPath writes it: numbers bare, everything else quoted."""
     return value if value.isascii() and value.isdigit() else f'"{value}"'

@@ -1,4 +1,4 @@
-"""Where the values in documents and predicates come from (Diao 2005, section 4.4.2).
+"""The values in documents and predicates (Diao 2005, section 4.4.2).
 
 Every attribute has a probability of occurrence, drawn uniformly from [0, 1] or narrower bounds; every attribute and
 every element with text has a number of distinct values, drawn uniformly from 1..``max_value``. Values are the numbers
@@ -20,7 +20,7 @@ _UNSUPPORTED = ("entity", "entities", "notation")
 
 @dataclass(frozen=True, slots=True)
 class AttributeDomain:
-    """How often an attribute occurs, and with which values.
+    """The frequency of an attribute, and its values.
 
     ``reference``: its values are identifiers of the same document (IDREF), so there is nothing to draw from.
     """
@@ -41,7 +41,7 @@ class ValueDomains:
 
 
 def below(random: Random, limit: int) -> int:
-    """A whole number from 0..limit-1, uniformly."""
+    """Returns a whole number from 0..limit-1, uniformly."""
     return int(random.random() * limit)
 
 
@@ -54,7 +54,7 @@ def draw_domains(
     draw_sizes: bool = True,
     occurrence: tuple[float, float] = (0.0, 1.0),
 ) -> ValueDomains:
-    """Draw the values of a workload.
+    """Draws the values of a workload.
 
     Args:
         schema: whose elements and attributes.

@@ -33,7 +33,7 @@ class Walker:
     def __init__(
         self, graph: ElementGraph, random: Random, *, wildcard: float = 0.0, descendant: float = 0.0, skew: float = 0.0
     ) -> None:
-        """Prepare the graph for fast walking: elements become numbers, the document node is the last number."""
+        """Prepares the graph for fast walking: elements become numbers, the document node is the last number."""
         self.names = list(graph.names)
         number = {name: position for position, name in enumerate(self.names)}
         self.children = [[number[child] for child in graph.children(name)] for name in self.names]
@@ -47,7 +47,7 @@ class Walker:
         self._random = random.random
 
     def choose(self, node: int) -> int:
-        """A child of a node that has children."""
+        """Returns a child of a node that has children."""
         children = self.children[node]
         if self.skew:
             weights = self._weights[node]
@@ -55,7 +55,7 @@ class Walker:
         return children[int(self._random() * len(children))]
 
     def steps(self, start: str | None, levels: int, depth: int = 0) -> list[WalkedStep]:
-        """Walk at most ``levels`` levels down from an element at this depth (``None``: from the document node)."""
+        """Walks at most ``levels`` levels down from an element at this depth (``None``: from the document node)."""
         node = self.document if start is None else self.number[start]
         last = depth + levels
         steps: list[WalkedStep] = []
@@ -71,7 +71,7 @@ class Walker:
         return steps
 
     def path(self, levels: int) -> str:
-        """The text of a walk from the document node, rewritten: the fast way to a path without predicates.
+        """Returns the text of a walk from the document node, rewritten: the fast method for a path without predicates.
 
         Takes the same random numbers as :meth:`steps` and gives the same text as :func:`path_text` of its result.
         """
@@ -112,7 +112,7 @@ class Walker:
 
 
 def rewrite(steps: Sequence[WalkedStep]) -> list[WalkedStep]:
-    """The generator's three rewritings (Diao 2005, section 4.4.2).
+    """Applies the generator's three rewritings (Diao 2005, section 4.4.2).
 
     1. ``//*`` becomes ``/*//``, until there is none; 2. of several consecutive ``/*//`` the first is kept;
     3. a ``//`` at the end is dropped. The second changes what a query selects (``//*//*/a`` asks for two elements above
@@ -133,7 +133,7 @@ def rewrite(steps: Sequence[WalkedStep]) -> list[WalkedStep]:
 
 
 def path_text(steps: Sequence[WalkedStep], suffixes: Sequence[str] | None = None) -> str:
-    """An absolute path of these steps; ``suffixes``: the predicates of each, as text."""
+    """Returns an absolute path of these steps; ``suffixes``: the predicates of each, as text."""
     texts = [f"{'//' if s.descendant else '/'}{'*' if s.wildcard else s.element}" for s in steps]
     if suffixes is not None:
         texts = [text + suffix for text, suffix in zip(texts, suffixes, strict=True)]
@@ -141,11 +141,11 @@ def path_text(steps: Sequence[WalkedStep], suffixes: Sequence[str] | None = None
 
 
 def relative_text(steps: Sequence[WalkedStep]) -> str:
-    """The same path seen from the element it starts at: ``a/b``, ``.//a``."""
+    """Returns the same path seen from the element it starts at: ``a/b``, ``.//a``."""
     text = path_text(steps)
     return f".{text}" if text.startswith("//") else text[1:]
 
 
 def zipf_cumulative(count: int, theta: float) -> list[float]:
-    """Cumulative weights of Zipf's law: the *i*-th of ``count`` items has weight 1 / i**theta."""
+    """Returns cumulative weights of Zipf's law: the *i*-th of ``count`` items has weight 1 / i**theta."""
     return list(accumulate(1.0 / rank**theta for rank in range(1, count + 1)))

@@ -22,29 +22,22 @@ class Ref(NamedTuple):
 
 @lru_cache(maxsize=1 << 18)
 def identifier_of_key(key: str, bits: int) -> int:
-    """Identifier of a key: SHA-1 of its UTF-8 bytes modulo 2^bits."""
+    """Returns the identifier of a key: SHA-1 of its UTF-8 bytes modulo 2^bits."""
     return int.from_bytes(hashlib.sha1(key.encode(), usedforsecurity=False).digest(), "big") % (1 << bits)
 
 
 def identifier_of_address(address: Address, bits: int) -> int:
-    """Identifier of a ring node. Anyone can compute it, so a node cannot lie about its place."""
+    """Returns the identifier of a ring node. Anyone can compute it, so a node cannot lie about its position."""
     return identifier_of_key(f"node/{address}", bits)
 
 
 def distance(start: int, end: int, bits: int) -> int:
-    """Clockwise distance from `start` to `end`."""
+    """Returns the clockwise distance from `start` to `end`."""
     return (end - start) % (1 << bits)
 
 
 def between(identifier: int, low: int, high: int, bits: int) -> bool:
-    """Whether `identifier` lies in the open interval (low, high); (a, a) is everything but a."""
+    """Returns whether `identifier` lies in the open interval (low, high); (a, a) is everything but a."""
     circle = 1 << bits
     span = (high - low) % circle or circle
     return 0 < (identifier - low) % circle < span
-
-
-def in_half_open(identifier: int, low: int, high: int, bits: int) -> bool:
-    """Whether `identifier` lies in (low, high]; (a, a] is the whole circle."""
-    circle = 1 << bits
-    span = (high - low) % circle or circle
-    return 0 < ((identifier - low) % circle or circle) <= span

@@ -16,14 +16,14 @@ from twigcast.overlay.chord import replication, shedding
 from twigcast.overlay.chord.messages import (
     CopyEdgeGone,
     EdgePruned,
-    GaveUp,
     Indexed,
     IndexQuery,
     PruneEdge,
+    RingFailure,
     Subscribed,
 )
 from twigcast.overlay.chord.peer import Peer, SubscriptionRequest
-from twigcast.overlay.chord.states import Claim, Registration, State, Subscription
+from twigcast.overlay.chord.states import PartClaim, Registration, State, SubscriptionRef
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.paths import EPSILON, LinearPart, key_of, linear_parts
 from twigcast.query import Path
@@ -33,39 +33,39 @@ _QUIET = 4.0
 
 
 def subscribe(peer: Peer, key: str, query: Path) -> None:
-    """Register a query of this peer's application.
+    """Registers a query of this peer's application.
 
     Raises:
         UndistributableQuery: The query is outside the subset.
     """
-    _request(peer, Subscription(peer.address, key), linear_parts(query), present=True)
+    _request(peer, SubscriptionRef(peer.address, key), linear_parts(query), present=True)
 
 
 def unsubscribe(peer: Peer, key: str) -> None:
-    """Withdraw a query; an unknown key is ignored, as it is when the withdrawal is repeated."""
-    interest = peer.requests.get(Subscription(peer.address, key))
+    """Withdraws a query. An unknown key is ignored, so that a withdrawal may be repeated."""
+    interest = peer.requests.get(SubscriptionRef(peer.address, key))
     if interest is not None and interest.present:
-        _request(peer, Subscription(peer.address, key), interest.parts, present=False)
+        _request(peer, SubscriptionRef(peer.address, key), interest.parts, present=False)
 
 
-def _request(peer: Peer, subscription: Subscription, parts: tuple[LinearPart, ...], *, present: bool) -> None:
+def _request(peer: Peer, subscription: SubscriptionRef, parts: tuple[LinearPart, ...], *, present: bool) -> None:
     peer.requests[subscription] = SubscriptionRequest(parts, peer.now, present, frozenset(), 0)
     send_request(peer, subscription, peer.now)
 
 
-def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
-    """Send all parts that are not confirmed; timer `wish` comes back here until all are."""
+def send_request(peer: Peer, subscription: SubscriptionRef, time: float) -> None:
+    """Sends all parts that are not confirmed yet. Timer `wish` calls it again until all are."""
     interest = peer.requests.get(subscription)
     if interest is None or interest.time != time or len(interest.confirmed) == len(interest.parts):
         return
     if interest.attempts >= peer.settings.attempts_max:
-        peer.deliver(GaveUp(f"subscribe {subscription.key}", "the overlay did not confirm it"))
+        peer.deliver(RingFailure(f"subscribe {subscription.key}", "the overlay did not confirm it"))
         return
     peer.requests[subscription] = interest._replace(attempts=interest.attempts + 1)
     plan = tuple((part.parent, part.anchor) for part in interest.parts) if len(interest.parts) > 1 else ()
     for number, part in enumerate(interest.parts):
         if number not in interest.confirmed:
-            claim = Claim(subscription, number, plan)
+            claim = PartClaim(subscription, number, plan)
             query = IndexQuery(part.labels, part.predicates, claim, 0, time, interest.present)
             peer.route_to_key("start", query)
     if peer.settings.maintain:
@@ -73,7 +73,7 @@ def send_request(peer: Peer, subscription: Subscription, time: float) -> None:
 
 
 def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
-    """One part of a subscription has been noted."""
+    """Marks one part of a subscription as registered."""
     subscription = message.claim.subscription
     interest = peer.requests.get(subscription)
     if interest is None or interest.time != message.time or message.claim.part in interest.confirmed:
@@ -86,7 +86,7 @@ def on_indexed(peer: Peer, sender: Address, message: Indexed) -> None:
 
 
 def on_index_query(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """The walk arrives at the owner of its state."""
+    """Continues the walk of a query at the owner of its state."""
     query: IndexQuery = routed.payload
     state = peer.store.ensure(key_of(query.labels[: query.depth]))
     state.edge_version = max(state.edge_version, query.edge_version)
@@ -130,14 +130,14 @@ def _finish_walk(peer: Peer, state: State, answer: Indexed) -> None:
 
 
 def prune_if_empty(peer: Peer, state: State) -> None:
-    """Ask the parent's peer to drop the edge to a state that nothing depends on."""
+    """Asks the parent's peer to drop the edge to a state that nothing depends on."""
     parent, _, label = _split_key(state.key)
     if parent and state.is_empty():
         peer.route_to_key(parent, PruneEdge(parent, label, state.edge_version))
 
 
 def on_repair_timer(peer: Peer) -> None:
-    """Repair the copies; empty states whose edges were too new to be dropped ask again."""
+    """Repairs the copies. Empty states whose edges were too new to be dropped ask again."""
     replication.on_repair_timer(peer)
     if peer.active:
         for state in replication.own_states(peer):
@@ -150,7 +150,7 @@ def _split_key(key: str) -> tuple[str, str, str]:
 
 
 def on_prune_edge(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """A child is empty: drop the edge unless a query has passed it since, or lately."""
+    """Drops the edge to an empty child, unless a query has passed it since, or recently."""
     message: PruneEdge = routed.payload
     state = peer.store.get(message.parent)
     if state is None:
@@ -183,7 +183,7 @@ def _holders_of_copies(key: str, levels: int) -> list[str]:
 
 
 def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """The edge to an empty state is gone: the state may go, too, here and at its other holders."""
+    """Drops an empty state whose edge is gone, here and at its other holders."""
     message: EdgePruned = routed.payload
     state = peer.store.get(message.key)
     if state is not None and state.is_empty() and state.edge_version <= message.version and not state.shedding.copies:
@@ -195,7 +195,7 @@ def on_edge_pruned(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_copy_edge_gone(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """An edge of a copied state is gone. It stays if a query walked here lately and may be making it anew.
+    """Drops an edge of a copied state. It stays if a query that passed recently may be creating it again.
 
     An edge left over costs a message now and then, a missing one would lose matches: hence the caution.
     """

@@ -18,7 +18,7 @@ from twigcast.overlay.chord.messages import (
     Visited,
 )
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import Claim, Registration, State
+from twigcast.overlay.chord.states import PartClaim, Registration, State
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate
@@ -53,7 +53,7 @@ class Iteration:
 
 
 def publish_iteratively(peer: Peer, document: Document) -> None:
-    """Publish a message of this peer's application by the iterative method."""
+    """Publishes a message of this peer's application by the iterative method."""
     iteration = Iteration(document)
     _next_element(peer, iteration)
 
@@ -83,7 +83,7 @@ def _ask(peer: Peer, iteration: Iteration, element: int, keys: list[str]) -> Non
 
 
 def on_expand_state(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Say which states follow, and whom this one accepts."""
+    """Answers with the states that follow, and the claims that this one accepts."""
     message: ExpandState = routed.payload
     peer.filtering_load += 1
     state = peer.store.get(message.key)
@@ -92,13 +92,13 @@ def on_expand_state(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_collect(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Say whom a state accepts."""
+    """Answers with the claims that a state accepts."""
     message: CollectAccepted = routed.payload
     state = peer.store.get(message.key)
     peer.send(routed.origin, Collected(message.token, _accepted(state), routed.hops))
 
 
-def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]:
+def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]:
     if state is None or not state.accepted:
         return ()
     return tuple(
@@ -108,7 +108,7 @@ def _accepted(state: State | None) -> tuple[tuple[tuple[Predicate, ...], tuple[C
 
 
 def on_expanded(peer: Peer, sender: Address, message: Expanded) -> None:
-    """One answer; the next element's turn comes with the last."""
+    """Processes one answer. The last answer for an element starts the next element."""
     iteration: Iteration | None = peer.iterations.pop(message.token, None)
     if iteration is None:
         return
@@ -131,7 +131,7 @@ def _report(
     iteration: Iteration,
     key: str,
     element: int,
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...],
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...],
 ) -> None:
     """Notify the subscribers of a state reached by this element."""
     if not accepted or (key, element) in iteration.seen:
@@ -167,7 +167,7 @@ def _collect_rest(peer: Peer, iteration: Iteration) -> None:
 
 
 def on_collected(peer: Peer, sender: Address, message: Collected) -> None:
-    """The claims of a state that was not expanded."""
+    """Processes the claims of a state that was not expanded."""
     iteration: Iteration | None = peer.iterations.pop(message.token, None)
     if iteration is None:
         return

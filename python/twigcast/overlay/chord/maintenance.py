@@ -20,15 +20,15 @@ from twigcast.overlay.chord import replication
 from twigcast.overlay.chord.identifiers import Ref, identifier_of_address
 from twigcast.overlay.chord.messages import (
     FindSuccessor,
-    GaveUp,
     GetNeighbours,
     Join,
     Joined,
-    Leave,
+    LeaveRing,
     Neighbours,
     NotifyPredecessor,
-    Ping,
+    PredecessorPing,
     Refuse,
+    RingFailure,
     SuccessorReply,
     Suspected,
     Welcome,
@@ -41,25 +41,25 @@ _MERGE = -1
 
 
 def start_alone(peer: Peer) -> None:
-    """Be the first node of a ring."""
+    """Starts as the first node of a ring."""
     peer.active = True
     set_timers(peer)
     peer.deliver(Joined(peer.ref))
 
 
 def start_join(peer: Peer, seeds: tuple[Address, ...]) -> None:
-    """Join the ring that the seeds are part of; they are tried in turn."""
+    """Joins the ring that the seeds are part of. The seeds are tried in turn."""
     peer.seeds = seeds
     peer.joining = 0
     try_join(peer)
 
 
 def try_join(peer: Peer) -> None:
-    """Ask the next seed; timer `join` comes back here until the peer is in."""
+    """Asks the next seed. Timer `join` calls it again until the peer is part of the ring."""
     if peer.active:
         return
     if peer.joining >= peer.settings.attempts_max:
-        peer.deliver(GaveUp("join", "no seed took this node in"))
+        peer.deliver(RingFailure("join", "no seed took this node in"))
         return
     seed = peer.seeds[peer.joining % len(peer.seeds)]
     peer.joining += 1
@@ -68,14 +68,14 @@ def try_join(peer: Peer) -> None:
 
 
 def is_genuine(peer: Peer, ref: Ref) -> bool:
-    """Whether a reference is what its address makes it, where places are hashes of addresses."""
+    """Returns whether the identifier of a reference is the hash of its address, on rings where it must be."""
     if ref.identifier == identifier_of_address(ref.address, peer.settings.bits):
         return True
     return peer.ref.identifier != identifier_of_address(peer.address, peer.settings.bits)
 
 
 def on_join(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """A new node wants the places before it that are this node's so far."""
+    """Hands the part of this node's range before a new node over to that node."""
     ref: Ref = routed.payload.ref
     if ref.address == peer.address:
         return
@@ -102,7 +102,7 @@ def on_join(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_welcome(peer: Peer, sender: Address, message: Welcome) -> None:
-    """The ring has taken this node in."""
+    """Starts this node as a member of the ring."""
     if peer.active:
         return
     table = peer.table
@@ -121,14 +121,14 @@ def on_welcome(peer: Peer, sender: Address, message: Welcome) -> None:
 
 
 def on_refuse(peer: Peer, sender: Address, message: Refuse) -> None:
-    """The ring has not taken this node in; timer `join` tries again unless that is pointless."""
+    """Gives up joining if the refusal is final. Otherwise timer `join` tries again."""
     if not peer.active and message.final:
         peer.joining = peer.settings.attempts_max
-        peer.deliver(GaveUp("join", message.reason))
+        peer.deliver(RingFailure("join", message.reason))
 
 
 def set_timers(peer: Peer) -> None:
-    """Set the periodic timers."""
+    """Sets the periodic timers."""
     if not peer.settings.maintain:
         return
     # Spread over the period by place, so that nodes do not all act at once.
@@ -141,12 +141,12 @@ def set_timers(peer: Peer) -> None:
 
 
 def on_stabilise_timer(peer: Peer) -> None:
-    """One round of stabilise, check-predecessor, fix-fingers."""
+    """Runs one round of stabilise, check-predecessor and fix-fingers."""
     peer.set_timer(peer.settings.stabilise_period, "stabilise")
     stabilise(peer)
     predecessor = peer.table.predecessor
     if predecessor is not None and predecessor.address != peer.address:
-        peer.send(predecessor.address, Ping())
+        peer.send(predecessor.address, PredecessorPing())
     fix_finger(peer)
     _search_another_ring(peer)
     replication.recover(peer)
@@ -154,7 +154,7 @@ def on_stabilise_timer(peer: Peer) -> None:
 
 
 def stabilise(peer: Peer) -> None:
-    """Ask the successor for its neighbours."""
+    """Asks the successor for its neighbours."""
     successor = peer.table.successor
     if successor.address != peer.address:
         peer.send(successor.address, GetNeighbours())
@@ -163,13 +163,13 @@ def stabilise(peer: Peer) -> None:
 
 
 def on_get_neighbours(peer: Peer, sender: Address, message: GetNeighbours) -> None:
-    """Say who is before and after."""
+    """Answers with the predecessor and the successors."""
     if peer.active:
         peer.send_once(sender, Neighbours(peer.table.predecessor, tuple(peer.table.successors)))
 
 
 def on_neighbours(peer: Peer, sender: Address, message: Neighbours) -> None:
-    """Adopt a nearer successor, take over the successor's list, tell it about this node."""
+    """Adopts a nearer successor, takes over the successor's list, and announces this node to it."""
     table = peer.table
     if not peer.active:
         return
@@ -208,7 +208,7 @@ def _beyond(peer: Peer, successor: Ref, refs: tuple[Ref, ...]) -> list[Ref]:
 
 
 def on_notify(peer: Peer, sender: Address, message: NotifyPredecessor) -> None:
-    """A node thinks that it is the predecessor."""
+    """Adopts the sender as predecessor if it is nearer than the present one."""
     table = peer.table
     ref = message.ref
     if not peer.active or not is_genuine(peer, ref) or ref.address == peer.address:
@@ -225,7 +225,7 @@ def _is_nearer(peer: Peer, ref: Ref, existing: Ref) -> bool:
 
 
 def set_predecessor(peer: Peer, ref: Ref) -> None:
-    """Adopt a predecessor; recover what is missing if the range has grown."""
+    """Adopts a predecessor, and recovers what is missing if the range has grown."""
     peer.table.set_predecessor(ref)
     _drop_copies_of_others(peer)
     replication.recover(peer)
@@ -241,7 +241,7 @@ def _drop_copies_of_others(peer: Peer) -> None:
 
 
 def fix_finger(peer: Peer) -> None:
-    """Refresh one finger: the next place at a power of two that a known finger does not already answer for."""
+    """Refreshes one finger: the next power of two whose owner no other finger shows already."""
     peer.next_finger %= peer.settings.bits
     start = (peer.ref.identifier + (1 << peer.next_finger)) % (1 << peer.settings.bits)
     if peer.table.gap(start) <= peer.table.gap(peer.table.successor.identifier):
@@ -256,12 +256,12 @@ def fix_finger(peer: Peer) -> None:
 
 
 def on_find_successor(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Answer for a place."""
+    """Answers as the owner of an identifier."""
     peer.send_once(routed.origin, SuccessorReply(routed.payload.token, peer.ref, routed.hops))
 
 
 def on_successor_reply(peer: Peer, sender: Address, message: SuccessorReply) -> None:
-    """A finger, or a nearer successor from another ring."""
+    """Adopts a finger, or a nearer successor from another ring."""
     if not peer.active or not is_genuine(peer, message.ref):
         return
     table = peer.table
@@ -297,7 +297,7 @@ def _search_another_ring(peer: Peer) -> None:
 
 
 def leave(peer: Peer) -> None:
-    """Leave in good order. The driver removes the node once its messages are out."""
+    """Leaves the ring in good order. The driver removes the node once its messages are out."""
     table = peer.table
     peer.active = False
     successor = table.successor
@@ -305,14 +305,14 @@ def leave(peer: Peer) -> None:
         return
     records = tuple(state.record() for _, state in sorted(peer.store.states.items()))
     span = table.verified_span
-    message = Leave(peer.ref, table.predecessor, tuple(table.successors), records, span)
+    message = LeaveRing(peer.ref, table.predecessor, tuple(table.successors), records, span)
     peer.send(successor.address, message)
     if table.predecessor is not None and table.predecessor.address not in (peer.address, successor.address):
         peer.send(table.predecessor.address, message._replace(records=(), span=0))
 
 
-def on_leave(peer: Peer, sender: Address, message: Leave) -> None:
-    """A neighbour leaves: link around it, and take over its states if it was the predecessor."""
+def on_leave(peer: Peer, sender: Address, message: LeaveRing) -> None:
+    """Links around a leaving neighbour, and takes over its states if it was the predecessor."""
     table = peer.table
     was_predecessor = table.predecessor is not None and table.predecessor.address == sender
     was_complete = table.is_verified((message.leaver.identifier + 1) % (1 << table.bits))
@@ -334,7 +334,7 @@ def on_leave(peer: Peer, sender: Address, message: Leave) -> None:
 
 
 def on_lost_node(peer: Peer, address: Address) -> None:
-    """A node does not answer."""
+    """Removes a node that does not answer."""
     existing = peer.table.forget(address)
     for identifier in [position for position, owner in peer.cache.items() if owner == address]:
         del peer.cache[identifier]
@@ -346,9 +346,9 @@ def on_lost_node(peer: Peer, address: Address) -> None:
 
 
 def on_lost_routed(peer: Peer, address: Address, routed: KeyRoutedMessage) -> None:
-    """A routed message did not get through: the table has forgotten the node, so another way is found."""
+    """Routes a lost message again. The table has forgotten the node, so the route is another one."""
     peer.route(routed._replace(final=False))
 
 
 def ignore(peer: Peer, sender: Address, message: Any) -> None:
-    """Nothing to do: the link's acknowledgement said all."""
+    """Ignores a message whose only answer is the acknowledgement of the link."""

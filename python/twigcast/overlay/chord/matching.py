@@ -1,4 +1,4 @@
-"""What a peer does with a state and an element: next states, and which claims are satisfied.
+"""Matching of a state and an element: the next states, and the satisfied claims.
 
 Predicates are evaluated after the structure has matched, on the path match that led to the accepting state. Claims with
 equal predicates are listed together, and one condition on one element is evaluated once for all the predicates it
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from twigcast.overlay.chord import meeting
 from twigcast.overlay.chord.messages import Notify, PartMatch, Publication
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import Claim, Registration, State
+from twigcast.overlay.chord.states import PartClaim, Registration, State
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Condition, Predicate, holds
 
@@ -32,7 +32,7 @@ class Tickets:
         self.drawn = 0
 
     def draw(self) -> int:
-        """The next number: 64 well-mixed bits (the finaliser of splitmix64)."""
+        """Returns the next number: 64 well-mixed bits (the finaliser of splitmix64)."""
         if not self._own:
             return 0
         self._count += 1
@@ -48,12 +48,12 @@ _MASK = (1 << 64) - 1
 
 
 def satisfied_claims(
-    accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]],
+    accepted: dict[tuple[Predicate, ...], dict[PartClaim, Registration]],
     document: Document,
     path: tuple[int, ...],
     memo: dict[tuple[Condition, int], bool],
-) -> Iterator[Claim]:
-    """The claims whose predicates hold on a path match.
+) -> Iterator[PartClaim]:
+    """Yields the claims whose predicates hold on a path match.
 
     Args:
         accepted: Claims by predicates.
@@ -86,7 +86,7 @@ def report(
     memo: dict[tuple[Condition, int], bool],
     tickets: Tickets,
 ) -> None:
-    """Tell the subscribers of an accepting state, or the meeting points of its parts, about a path match."""
+    """Reports a path match to the subscribers of an accepting state, or to the meeting points of its parts."""
     if not state.accepted:
         return
     whole: dict[int, list[str]] = {}
@@ -99,7 +99,7 @@ def report(
         peer.send(subscriber, Notify(publication.name, tuple(keys)))
 
 
-def _send_part(peer: Peer, claim: Claim, publication: Publication, path: tuple[int, ...], tickets: Tickets) -> None:
+def _send_part(peer: Peer, claim: PartClaim, publication: Publication, path: tuple[int, ...], tickets: Tickets) -> None:
     elements = publication.document.elements
     lefts = tuple(elements[path[step]].left for step in meeting.joints(claim))
     if not peer.first_time(publication.name, publication.attempt, (claim.subscription, claim.part, lefts)):

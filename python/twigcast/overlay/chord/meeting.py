@@ -1,4 +1,4 @@
-"""Where the parts of a branching query meet (NP-Filter of Diao 2005, section 5.2, distributed; ours).
+"""The meeting points of the parts of a branching query (NP-Filter of Diao 2005, section 5.2, distributed; ours).
 
 Every part reports its path matches to one place: the owner of the subscription's key on the ring, or the subscriber. A
 path match is reduced to the elements at its *joints*: its own anchor, and the anchors of the parts that hang on it. A
@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from twigcast.overlay.chord.messages import Branched, Notify, PartMatch
 from twigcast.overlay.chord.peer import REMEMBERED_PUBLICATIONS, Peer
-from twigcast.overlay.chord.states import Claim, Subscription
+from twigcast.overlay.chord.states import PartClaim, SubscriptionRef
 from twigcast.overlay.core import Address, KeyRoutedMessage
 
 #: Meetings of one publication that a peer keeps open, on average.
 _MEETINGS = 64
 
 
-def key_of_meeting(subscription: Subscription) -> str:
-    """The key of the place where a subscription's parts meet."""
+def key_of_meeting(subscription: SubscriptionRef) -> str:
+    """Returns the key of the meeting point of a subscription's parts."""
     return f"meet/{subscription.subscriber}/{subscription.key}"
 
 
-def joints(claim: Claim) -> list[int]:
-    """The steps of a part at which others hang on it, after the step where it hangs itself."""
+def joints(claim: PartClaim) -> list[int]:
+    """Returns the steps of a part at which others hang on it, after the step where it hangs itself."""
     own = [claim.plan[claim.part][1]] if claim.part else []
     return own + [anchor for parent, anchor in claim.plan if parent == claim.part]
 
@@ -38,8 +38,8 @@ class Meeting:
         self.matches: list[set[tuple[int, ...]]] = [set() for _ in range(parts)]
         self.done = False
 
-    def add(self, claim: Claim, elements: tuple[int, ...]) -> bool:
-        """Note a match of a part. Returns whether the query matches now and did not before."""
+    def add(self, claim: PartClaim, elements: tuple[int, ...]) -> bool:
+        """Notes a match of a part. Returns whether the query matches now and did not before."""
         if self.done:
             return False
         self.matches[claim.part].add(elements)
@@ -65,7 +65,7 @@ class Meeting:
 
 
 def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
-    """A part matched; the parts meet here."""
+    """Notes a match of a part at the meeting point, and notifies the subscriber of a match of the query."""
     key = (message.name, message.claim.subscription)
     meeting = peer.meetings.get(key)
     if meeting is None:
@@ -82,11 +82,11 @@ def on_part_match(peer: Peer, sender: Address, message: PartMatch) -> None:
 
 
 def on_routed_part_match(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """The same, arrived through the ring."""
+    """Notes a match of a part that arrived through the ring."""
     on_part_match(peer, routed.origin, routed.payload)
 
 
 def on_lost_part_match(peer: Peer, address: Address, message: PartMatch) -> None:
-    """The subscriber is gone: nobody waits for this part, and the publisher need not, either."""
+    """Reports the part as done: the subscriber is gone, and nobody else waits for it."""
     if message.publisher >= 0:
         peer.send(message.publisher, Branched(message.name, message.attempt, message.ticket, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from twigcast.overlay.chord.identifiers import Ref
-from twigcast.overlay.chord.states import Claim, StateRecord, Subscription
+from twigcast.overlay.chord.states import PartClaim, StateRecord, SubscriptionRef
 from twigcast.overlay.core import HEADER_BYTES, Address, Traffic, carries
 from twigcast.overlay.documents import Document
 from twigcast.overlay.paths import Predicate
@@ -20,110 +20,86 @@ def _records_bytes(records: tuple[StateRecord, ...]) -> int:
 # The ring.
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, content=4)
 class FindSuccessor(NamedTuple):
-    """Routed to a place: who answers for it? `token` comes back with the answer."""
+    """A routed question for the owner of an identifier. `token` comes back with the answer."""
 
     token: int
 
-    def size_bytes(self) -> int:
-        """A header and a number."""
-        return HEADER_BYTES + 4
 
-
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, content=_REF_BYTES + 8)
 class SuccessorReply(NamedTuple):
-    """The answer, with the hops the question took."""
+    """The answer to `FindSuccessor`, with the hops of the question."""
 
     token: int
     ref: Ref
     hops: int
 
-    def size_bytes(self) -> int:
-        """A header, a reference, two numbers."""
-        return HEADER_BYTES + _REF_BYTES + 8
 
-
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, content=_REF_BYTES)
 class Join(NamedTuple):
-    """Routed to the place of a new node: take me in before you."""
+    """The request of a new node to join, routed to its identifier: the owner takes it in as predecessor."""
 
     ref: Ref
-
-    def size_bytes(self) -> int:
-        """A header and a reference."""
-        return HEADER_BYTES + _REF_BYTES
 
 
 @carries(Traffic.MAINTENANCE)
 class Welcome(NamedTuple):
-    """To a new node: its predecessor, its successors, and the states that are its own from now on."""
+    """The answer to a new node: its predecessor, its successors, and the states that it owns from now on."""
 
     predecessor: Ref
     successors: tuple[Ref, ...]
     records: tuple[StateRecord, ...]
 
     def size_bytes(self) -> int:
-        """References and states."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + _REF_BYTES * (1 + len(self.successors)) + _records_bytes(self.records)
 
 
 @carries(Traffic.MAINTENANCE)
 class Refuse(NamedTuple):
-    """To a new node: you cannot join there. Final where trying again cannot help."""
+    """The refusal to let a new node join at its identifier. Final if trying again cannot help."""
 
     reason: str
     final: bool
 
     def size_bytes(self) -> int:
-        """A header and a text."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.reason)
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, content=0)
 class GetNeighbours(NamedTuple):
-    """Stabilise: who is before you, who is after you?"""
-
-    def size_bytes(self) -> int:
-        """A header."""
-        return HEADER_BYTES
+    """The question of stabilise for the predecessor and the successors of a node."""
 
 
 @carries(Traffic.MAINTENANCE)
 class Neighbours(NamedTuple):
-    """The answer."""
+    """The answer to `GetNeighbours`."""
 
     predecessor: Ref | None
     successors: tuple[Ref, ...]
 
     def size_bytes(self) -> int:
-        """References."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + _REF_BYTES * (1 + len(self.successors))
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, content=_REF_BYTES)
 class NotifyPredecessor(NamedTuple):
-    """Chord's notify: I may be your predecessor."""
+    """The notify of Chord: the sender may be the receiver's predecessor."""
 
     ref: Ref
 
-    def size_bytes(self) -> int:
-        """A header and a reference."""
-        return HEADER_BYTES + _REF_BYTES
+
+@carries(Traffic.MAINTENANCE, content=0)
+class PredecessorPing(NamedTuple):
+    """A sign of life. The acknowledgement of the link is the answer."""
 
 
 @carries(Traffic.MAINTENANCE)
-class Ping(NamedTuple):
-    """Are you there? The link's acknowledgement is the answer."""
-
-    def size_bytes(self) -> int:
-        """A header."""
-        return HEADER_BYTES
-
-
-@carries(Traffic.MAINTENANCE)
-class Leave(NamedTuple):
-    """A node leaves in good order: to the successor with its states, to the predecessor without."""
+class LeaveRing(NamedTuple):
+    """The goodbye of a node: to its successor with its states, to its predecessor without."""
 
     leaver: Ref
     predecessor: Ref | None
@@ -132,20 +108,16 @@ class Leave(NamedTuple):
     span: int
 
     def size_bytes(self) -> int:
-        """References and states."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + _REF_BYTES * (2 + len(self.successors)) + _records_bytes(self.records)
 
 
-@carries(Traffic.MAINTENANCE)
+@carries(Traffic.MAINTENANCE, content=20 + _REF_BYTES)
 class Located(NamedTuple):
-    """To the origin of a routed message: I answer for this place (ours; for the cache of addresses)."""
+    """An answer to the origin of a routed message: the owner of its identifier (ours; for the cache of addresses)."""
 
     identifier: int
     ref: Ref
-
-    def size_bytes(self) -> int:
-        """A header, a place, a reference."""
-        return HEADER_BYTES + 20 + _REF_BYTES
 
 
 # Copies.
@@ -153,63 +125,51 @@ class Located(NamedTuple):
 
 @carries(Traffic.REPLICATION)
 class Replicate(NamedTuple):
-    """States to merge; with a token the sender waits for `Stored` (ours)."""
+    """The states to merge. With a token, the sender waits for `Stored` (ours)."""
 
     records: tuple[StateRecord, ...]
     token: int = -1
 
     def size_bytes(self) -> int:
-        """States and a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 4 + _records_bytes(self.records)
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=4)
 class Stored(NamedTuple):
     """The answer to a `Release`, or to a `Replicate` or `Shed` with a token (ours)."""
 
     token: int
 
-    def size_bytes(self) -> int:
-        """A header and a number."""
-        return HEADER_BYTES + 4
 
-
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=44)
 class Pull(NamedTuple):
-    """Send me the states in (low, high] that you hold (ours)."""
+    """A request for the states in (low, high] that the receiver holds (ours)."""
 
     low: int
     high: int
     token: int
 
-    def size_bytes(self) -> int:
-        """A header and three numbers."""
-        return HEADER_BYTES + 44
-
 
 @carries(Traffic.REPLICATION)
 class Pulled(NamedTuple):
-    """The answer."""
+    """The answer to `Pull` (ours)."""
 
     token: int
     records: tuple[StateRecord, ...]
 
     def size_bytes(self) -> int:
-        """States and a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 4 + _records_bytes(self.records)
 
 
-@carries(Traffic.REPLICATION)
+@carries(Traffic.REPLICATION, content=56)
 class RangeDigest(NamedTuple):
-    """The owner's states in (low, high], as one hash; the replica answers with its own where they differ (ours)."""
+    """The hash of the owner's states in (low, high]. The replica answers with its states if they differ (ours)."""
 
     low: int
     high: int
     digest: bytes
-
-    def size_bytes(self) -> int:
-        """A header, two places, a hash."""
-        return HEADER_BYTES + 56
 
 
 # Indexing.
@@ -217,7 +177,7 @@ class RangeDigest(NamedTuple):
 
 @carries(Traffic.INDEXING)
 class IndexQuery(NamedTuple):
-    """One linear part of a query on its walk along its automaton; withdrawn by the same walk (ours: `present`).
+    """One linear part of a query on its walk along its automaton; a withdrawal takes the same walk (ours: `present`).
 
     Attributes:
         labels: The edges of the part's automaton.
@@ -231,57 +191,57 @@ class IndexQuery(NamedTuple):
 
     labels: tuple[str, ...]
     predicates: tuple[Predicate, ...]
-    claim: Claim
+    claim: PartClaim
     depth: int
     time: float
     present: bool = True
     edge_version: float = 0
 
     def size_bytes(self) -> int:
-        """Labels, conditions, subscriber."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 32 + sum(len(label) + 1 for label in self.labels) + 16 * len(self.predicates)
 
 
 @carries(Traffic.INDEXING)
 class Indexed(NamedTuple):
-    """To the subscriber: the walk has reached its end (ours)."""
+    """A notice to the subscriber that the walk has reached its end (ours)."""
 
-    claim: Claim
+    claim: PartClaim
     time: float
 
     def size_bytes(self) -> int:
-        """A header, a key, two numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.claim.subscription.key) + 16
 
 
 @carries(Traffic.INDEXING)
 class PruneEdge(NamedTuple):
-    """To the parent of a state that nothing depends on: drop the edge, unless it was passed since (ours)."""
+    """A request to the parent of an empty state to drop the edge, unless it was passed since (ours)."""
 
     parent: str
     label: str
     version: float
 
     def size_bytes(self) -> int:
-        """A key, a label, a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.parent) + len(self.label) + 8
 
 
 @carries(Traffic.INDEXING)
 class EdgePruned(NamedTuple):
-    """Back to the child: the edge of this version is gone (ours)."""
+    """The answer to the child: the edge of this version is gone (ours)."""
 
     key: str
     version: float
 
     def size_bytes(self) -> int:
-        """A key and a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.key) + 8
 
 
 @carries(Traffic.INDEXING)
 class CopyEdgeGone(NamedTuple):
-    """To an ancestor whose fragment holds a copy of `state`: its edge is gone since `time` (ours)."""
+    """A notice to an ancestor with a copy of `state` in its fragment: its edge is gone since `time` (ours)."""
 
     ancestor: str
     state: str
@@ -289,7 +249,7 @@ class CopyEdgeGone(NamedTuple):
     time: float
 
     def size_bytes(self) -> int:
-        """Two keys, a label, a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.ancestor) + len(self.state) + len(self.label) + 8
 
 
@@ -308,7 +268,7 @@ class Publication(NamedTuple):
 
 @carries(Traffic.FILTERING)
 class RecExpand(NamedTuple):
-    """Recursive method: continue below element `at` in the state with this key.
+    """A step of the recursive method: the receiver continues below element `at` in the state with this key.
 
     Attributes:
         key: The state.
@@ -333,7 +293,7 @@ class RecExpand(NamedTuple):
     ticket: int = 0
 
     def size_bytes(self) -> int:
-        """The message, the key, the path."""
+        """Returns the estimated bytes on a wire."""
         document = self.publication.document
         content = document.size_bytes if self.whole else document.subtree_size(self.at)
         return HEADER_BYTES + 24 + content + len(self.key) + 8 * len(self.path)
@@ -341,7 +301,7 @@ class RecExpand(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class Branched(NamedTuple):
-    """To the publisher: the expansion with this ticket was done (ours; confirms a publication).
+    """A report to the publisher that the expansion with this ticket is done (ours; confirms a publication).
 
     Attributes:
         name: The message.
@@ -356,13 +316,13 @@ class Branched(NamedTuple):
     spawned: int
 
     def size_bytes(self) -> int:
-        """A header, a name, three numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.name) + 20
 
 
 @carries(Traffic.FILTERING)
 class ExpandState(NamedTuple):
-    """Iterative method: which states follow from this one on an element?"""
+    """A question of the iterative method for the states that follow from this one on an element."""
 
     key: str
     label: str
@@ -370,34 +330,34 @@ class ExpandState(NamedTuple):
     hops: int = 0
 
     def size_bytes(self) -> int:
-        """A key, a label, a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.key) + len(self.label) + 8
 
 
 @carries(Traffic.FILTERING)
 class CollectAccepted(NamedTuple):
-    """Iterative method: whom does this state accept? Asked for states that are not expanded any further (ours)."""
+    """A question of the iterative method for the claims of a state that is not expanded any further (ours)."""
 
     key: str
     token: int
     hops: int = 0
 
     def size_bytes(self) -> int:
-        """A key and a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.key) + 8
 
 
 @carries(Traffic.FILTERING)
 class Expanded(NamedTuple):
-    """The answer to both: next states (and whether the element was consumed), claims with their predicates."""
+    """The answer to `ExpandState`: the next states (and whether the element was consumed), and the claims."""
 
     token: int
     targets: tuple[tuple[str, bool], ...]
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]
     hops: int
 
     def size_bytes(self) -> int:
-        """Keys and claims."""
+        """Returns the estimated bytes on a wire."""
         claims = sum(16 * len(predicates) + 24 * len(claims) for predicates, claims in self.accepted)
         return HEADER_BYTES + 8 + sum(len(key) + 2 for key, _ in self.targets) + claims
 
@@ -407,17 +367,17 @@ class Collected(NamedTuple):
     """The answer to `CollectAccepted`."""
 
     token: int
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[Claim, ...]], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[PartClaim, ...]], ...]
     hops: int
 
     def size_bytes(self) -> int:
-        """Claims."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 8 + sum(16 * len(predicates) + 24 * len(claims) for predicates, claims in self.accepted)
 
 
 @carries(Traffic.FILTERING)
 class PartMatch(NamedTuple):
-    """To the meeting point of a branching query: a part matched at these elements (ours).
+    """A report to the meeting point of a branching query: a part matched at these elements (ours).
 
     Attributes:
         name: The message.
@@ -429,26 +389,26 @@ class PartMatch(NamedTuple):
     """
 
     name: str
-    claim: Claim
+    claim: PartClaim
     elements: tuple[int, ...]
     publisher: Address
     attempt: int
     ticket: int = 0
 
     def size_bytes(self) -> int:
-        """Names, plan and elements."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 16 + len(self.name) + 8 * len(self.claim.plan) + 4 * len(self.elements)
 
 
 @carries(Traffic.NOTIFICATION)
 class Notify(NamedTuple):
-    """To a subscriber: these subscriptions match the message."""
+    """A notice to a subscriber that these subscriptions match the message."""
 
     name: str
     keys: tuple[str, ...]
 
     def size_bytes(self) -> int:
-        """A name and the keys."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.name) + sum(len(key) + 1 for key in self.keys)
 
 
@@ -456,41 +416,41 @@ class Notify(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A subscription of this peer matches a message; delivered once."""
+    """A match of a subscription of this peer with a message. It is delivered once."""
 
     name: str
     key: str
 
 
 class Subscribed(NamedTuple):
-    """The overlay has this peer's subscription (or its withdrawal) in all its replicas."""
+    """A confirmation that all replicas have this peer's subscription, or its withdrawal."""
 
-    subscription: Subscription
+    subscription: SubscriptionRef
     present: bool
 
 
 class Published(NamedTuple):
-    """A publication of this peer is complete: every branch was followed."""
+    """A confirmation that a publication of this peer is complete: every branch was followed."""
 
     name: str
     attempts: int
 
 
-class GaveUp(NamedTuple):
-    """Something this peer was asked to do failed for good."""
+class RingFailure(NamedTuple):
+    """The final failure of a request of this peer's application."""
 
     what: str
     reason: str
 
 
 class Joined(NamedTuple):
-    """This peer is part of the ring."""
+    """The event that this peer has become part of the ring."""
 
     ref: Ref
 
 
 class Visited(NamedTuple):
-    """An expansion took place here (for measurements)."""
+    """An expansion that took place here, for measurements."""
 
     name: str
     key: str
@@ -499,7 +459,7 @@ class Visited(NamedTuple):
 
 
 class Suspected(NamedTuple):
-    """Another peer told something that cannot be true."""
+    """A statement of another peer that cannot be true."""
 
     address: Address
     claim: str

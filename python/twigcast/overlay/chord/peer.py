@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 from twigcast.overlay.chord.identifiers import Ref, identifier_of_key
 from twigcast.overlay.chord.messages import Located
 from twigcast.overlay.chord.settings import ChordSettings
-from twigcast.overlay.chord.states import State, StateStore, Subscription
-from twigcast.overlay.chord.table import RoutingTable
+from twigcast.overlay.chord.states import State, StateStore, SubscriptionRef
+from twigcast.overlay.chord.table import FingerTable
 from twigcast.overlay.core import Address, Handler, KeyRoutedMessage, ProtocolNode
 from twigcast.overlay.paths import LinearPart
 
@@ -91,7 +91,7 @@ class Peer(ProtocolNode):
     def __init__(self, ref: Ref, settings: ChordSettings, incarnation: int = 0) -> None:
         super().__init__(ref.address, settings.link, incarnation)
         self.settings = settings
-        self.table = RoutingTable(ref, settings.bits, settings.successors)
+        self.table = FingerTable(ref, settings.bits, settings.successors)
         self.store = StateStore(settings.bits)
         #: Part of the ring; until then messages for its places wait.
         self.active = False
@@ -121,11 +121,11 @@ class Peer(ProtocolNode):
         self.window: dict[str, int] = {}
         self.window_total = 0
         self.filtering_load = 0
-        self.requests: dict[Subscription, SubscriptionRequest] = {}
+        self.requests: dict[SubscriptionRef, SubscriptionRequest] = {}
         self.publications: dict[str, Any] = {}
         self.iterations: dict[int, Any] = {}
         self.notified: OrderedDict[tuple[str, int], set[Any]] = OrderedDict()
-        self.meetings: OrderedDict[tuple[str, Subscription], Any] = OrderedDict()
+        self.meetings: OrderedDict[tuple[str, SubscriptionRef], Any] = OrderedDict()
 
     # Small helpers.
 
@@ -135,20 +135,20 @@ class Peer(ProtocolNode):
         return self.table.own
 
     def new_token(self) -> int:
-        """A number that this peer has not used before."""
+        """Returns a number that this peer has not used before."""
         self.tokens += 1
         return self.tokens
 
     def identifier(self, key: str) -> int:
-        """The place of a key."""
+        """Returns the identifier of a key."""
         return identifier_of_key(key, self.settings.bits)
 
     def host(self, address: Address) -> int:
-        """The host that an address lives on."""
+        """Returns the host of an address."""
         return address // self.settings.virtual_nodes
 
     def first_time(self, name: str, attempt: int, item: Hashable) -> bool:
-        """Whether this item is new for this attempt at a publication; remembers it."""
+        """Returns whether this item is new for this attempt at a publication, and remembers it."""
         key = (name, attempt)
         seen = self.notified.get(key)
         if seen is None:
@@ -163,11 +163,11 @@ class Peer(ProtocolNode):
     # Routing.
 
     def route_to_key(self, key: str, payload: Any) -> None:
-        """Send a message to whoever owns a key."""
+        """Sends a message to the owner of a key."""
         self.route(KeyRoutedMessage(self.identifier(key), payload, self.address))
 
     def route(self, routed: KeyRoutedMessage) -> None:
-        """Send a routed message one hop on, or take it."""
+        """Sends a routed message one hop on, or takes it."""
         table = self.table
         identifier = routed.identifier
         if not self.active:
@@ -195,7 +195,7 @@ class Peer(ProtocolNode):
         self.send(address, KeyRoutedMessage(routed.identifier, routed.payload, routed.origin, hops, final))
 
     def take(self, routed: KeyRoutedMessage) -> None:
-        """Handle a routed message that is meant for this peer, or keep it until the peer can."""
+        """Handles a routed message that is meant for this peer, or keeps it until the peer can."""
         table = self.table
         if table.is_verified(routed.identifier):
             if self.settings.cache_addresses and routed.hops > 1 and routed.origin != self.address:
@@ -209,7 +209,7 @@ class Peer(ProtocolNode):
             self._hop(table.predecessor.address, routed, final=True)
 
     def release_waiting(self) -> None:
-        """Route again what had to wait."""
+        """Routes again what had to wait."""
         waiting, self.waiting = self.waiting, []
         for routed in waiting:
             self.route(routed)
@@ -217,14 +217,14 @@ class Peer(ProtocolNode):
     # The node's own hooks.
 
     def on_timer(self, timer: Hashable) -> None:
-        """Dispatch a timer: its name, or the first item of a tuple."""
+        """Dispatches a timer by its name, or by the first item of a tuple."""
         if isinstance(timer, tuple):
             self.timer_handlers[timer[0]](self, *timer[1:])
         elif isinstance(timer, str):
             self.timer_handlers[timer](self)
 
     def on_unreachable(self, address: Address, message: Any) -> None:
-        """Forget a node that does not answer, and find another way for what was sent to it."""
+        """Forgets a node that does not answer, and finds another route for what was sent to it."""
         self.on_lost_node(address)
         handler = self.lost_handlers.get(type(message))
         if handler is not None:
@@ -232,7 +232,7 @@ class Peer(ProtocolNode):
 
 
 def on_routed(peer: Peer, sender: Address, routed: KeyRoutedMessage) -> None:
-    """A routed message arrived."""
+    """Sends a routed message on, or takes it."""
     if routed.hops > 6 * peer.settings.bits:
         routed = routed._replace(hops=0, final=False)
         peer.waiting.append(routed)
@@ -243,7 +243,7 @@ def on_routed(peer: Peer, sender: Address, routed: KeyRoutedMessage) -> None:
 
 
 def on_located(peer: Peer, sender: Address, message: Located) -> None:
-    """Remember who answers for a place."""
+    """Remembers the owner of an identifier."""
     peer.cache[message.identifier] = message.ref.address
     if len(peer.cache) > 4096:
         peer.cache.popitem(last=False)

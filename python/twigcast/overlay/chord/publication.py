@@ -18,23 +18,23 @@ import hashlib
 from twigcast.overlay.chord import matching, shedding
 from twigcast.overlay.chord.messages import (
     Branched,
-    GaveUp,
     Notification,
     Notify,
     Publication,
     Published,
     RecExpand,
+    RingFailure,
     Visited,
 )
 from twigcast.overlay.chord.peer import Peer
-from twigcast.overlay.chord.states import State, Subscription
+from twigcast.overlay.chord.states import State, SubscriptionRef
 from twigcast.overlay.core import Address, KeyRoutedMessage
 from twigcast.overlay.documents import Document, split_document
 from twigcast.overlay.paths import Condition
 
 
-class Progress:
-    """What a publisher knows of a publication under way."""
+class PublicationProgress:
+    """The state of a publication at its publisher, until every branch has been followed."""
 
     __slots__ = ("attempt", "fragments", "open", "reported")
 
@@ -46,19 +46,19 @@ class Progress:
 
 
 def publish(peer: Peer, document: Document) -> None:
-    """Publish a message of this peer's application.
+    """Publishes a message of this peer's application.
 
     Raises:
         MessageTooLarge: It cannot be cut into fragments that peers accept.
     """
     limit = peer.settings.message_bytes_max
-    progress = Progress(split_document(document, limit))
+    progress = PublicationProgress(split_document(document, limit))
     if peer.settings.confirm:
         peer.publications[document.name] = progress
     _send_out(peer, document.name, progress)
 
 
-def _send_out(peer: Peer, name: str, progress: Progress) -> None:
+def _send_out(peer: Peer, name: str, progress: PublicationProgress) -> None:
     confirm = peer.settings.confirm
     tickets = matching.Tickets(_first_ticket(name, progress.attempt) if confirm else 0)
     for fragment in progress.fragments:
@@ -76,21 +76,21 @@ def _first_ticket(name: str, attempt: int) -> int:
 
 
 def on_publication_timer(peer: Peer, name: str, attempt: int) -> None:
-    """Publish again if not every branch was followed."""
-    progress: Progress | None = peer.publications.get(name)
+    """Publishes again if not every branch was followed."""
+    progress: PublicationProgress | None = peer.publications.get(name)
     if progress is None or progress.attempt != attempt:
         return
     if attempt + 1 >= peer.settings.attempts_max:
         del peer.publications[name]
-        peer.deliver(GaveUp(f"publish {name}", "some branches could not be followed"))
+        peer.deliver(RingFailure(f"publish {name}", "some branches could not be followed"))
         return
     progress.attempt += 1
     _send_out(peer, name, progress)
 
 
 def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
-    """An expansion was done."""
-    progress: Progress | None = peer.publications.get(message.name)
+    """Marks an expansion as done, and completes the publication with the last one."""
+    progress: PublicationProgress | None = peer.publications.get(message.name)
     if progress is None or progress.attempt != message.attempt or message.ticket in progress.reported:
         return
     progress.reported.add(message.ticket)
@@ -101,7 +101,7 @@ def on_branched(peer: Peer, sender: Address, message: Branched) -> None:
 
 
 def send_expand(peer: Peer, message: RecExpand) -> None:
-    """Send an expansion to the state's owner, or to one of the holders of a hot state."""
+    """Sends an expansion to the state's owner, or to one of the holders of a hot state."""
     copies = peer.copy_counts.get(message.key)
     if copies:
         copy = shedding.choose_copy(peer, message, copies)
@@ -112,7 +112,7 @@ def send_expand(peer: Peer, message: RecExpand) -> None:
 
 
 def on_rec_expand(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Continue a message from a state held here."""
+    """Continues a message from a state held here."""
     message: RecExpand = routed.payload
     peer.filtering_load += 1
     publication = message.publication
@@ -121,7 +121,7 @@ def on_rec_expand(peer: Peer, routed: KeyRoutedMessage) -> None:
     if peer.settings.observe:
         peer.deliver(Visited(publication.name, message.key, message.steps, hops))
     if publication.document.size_bytes > peer.settings.message_bytes_max:
-        peer.deliver(GaveUp(f"expand {message.key}", f"a message of {publication.document.size_bytes} bytes"))
+        peer.deliver(RingFailure(f"expand {message.key}", f"a message of {publication.document.size_bytes} bytes"))
     else:
         state = _state_for(peer, routed)
         if state is None and message.copy > 0:
@@ -151,7 +151,7 @@ def _send_to_owner(peer: Peer, message: RecExpand, hops: int) -> None:
 
 
 def expand(peer: Peer, state: State, message: RecExpand, hops: int, tickets: matching.Tickets) -> None:
-    """Run a message on from a state as far as its fragment reaches, report matches, send on what is left."""
+    """Matches on from a state as far as its fragment reaches, reports matches, and sends on what is left."""
     publication = message.publication
     document = publication.document
     memo: dict[tuple[Condition, int], bool] = {}
@@ -184,8 +184,8 @@ def _onward(message: RecExpand, key: str, child: int, path: tuple[int, ...], hop
 
 
 def on_notify(peer: Peer, sender: Address, message: Notify) -> None:
-    """Some subscriptions of this peer's application match: hand each over once."""
+    """Delivers each match of a subscription of this peer's application once."""
     for key in message.keys:
-        interest = peer.requests.get(Subscription(peer.address, key))
+        interest = peer.requests.get(SubscriptionRef(peer.address, key))
         if interest is not None and interest.present and peer.first_time(message.name, -1, key):
             peer.deliver(Notification(message.name, key))

@@ -25,13 +25,13 @@ _PULL_PERIODS = 6
 
 
 def replica_addresses(peer: Peer) -> list[Address]:
-    """Who else should hold this peer's states."""
+    """Returns the other peers that should hold this peer's states."""
     successors = peer.table.successors[: peer.settings.replicas - 1]
     return [ref.address for ref in successors if ref.address != peer.address]
 
 
 def write_through(peer: Peer, state: State, then: Callable[[], None]) -> None:
-    """Send a changed state to all its other holders, and go on once they have it."""
+    """Sends a changed state to all its other holders, and continues once they have it."""
     record = state.record()
     write = _write_to_replicas(peer, record, then)
     for copy in range(1, record.shedding.copies + 1):
@@ -41,7 +41,7 @@ def write_through(peer: Peer, state: State, then: Callable[[], None]) -> None:
 
 
 def write_to_replicas(peer: Peer, record: StateRecord, then: Callable[[], None]) -> None:
-    """Send a state to the replicas alone, and go on once they have it."""
+    """Sends a state to the replicas alone, and continues once they have it."""
     if not _write_to_replicas(peer, record, then).waiting_for:
         then()
 
@@ -54,7 +54,7 @@ def _write_to_replicas(peer: Peer, record: StateRecord, then: Callable[[], None]
 
 
 def expect_answer(peer: Peer, write: Write) -> int:
-    """A token for one more answer (`Stored`) that a write waits for."""
+    """Returns a token for one more answer (`Stored`) that a write waits for."""
     token = peer.new_token()
     write.waiting_for.add(token)
     peer.writes[token] = write
@@ -62,7 +62,7 @@ def expect_answer(peer: Peer, write: Write) -> int:
 
 
 def on_stored(peer: Peer, sender: Address, message: Stored) -> None:
-    """A holder has the change."""
+    """Marks a holder as having the change, and ends the write with the last one."""
     write = peer.writes.pop(message.token, None)
     if write is not None:
         write.waiting_for.discard(message.token)
@@ -71,20 +71,20 @@ def on_stored(peer: Peer, sender: Address, message: Stored) -> None:
 
 
 def on_lost_replicate(peer: Peer, address: Address, message: Replicate) -> None:
-    """A holder has failed: do not wait for it. The next holder in the row is given everything (`push_to_replicas`)."""
+    """Stops waiting for a failed holder. The next holder in the row gets everything (`push_to_replicas`)."""
     if message.token >= 0:
         on_stored(peer, address, Stored(message.token))
 
 
 def on_replicate(peer: Peer, sender: Address, message: Replicate) -> None:
-    """Merge states."""
+    """Merges states."""
     peer.store.merge(message.records)
     if message.token >= 0:
         peer.send(sender, Stored(message.token))
 
 
 def own_states(peer: Peer) -> list[State]:
-    """The states this peer owns."""
+    """Returns the states this peer owns."""
     low = (peer.ref.identifier - (peer.table.own_span() or 0)) % (1 << peer.settings.bits)
     if peer.table.predecessor is None:
         low = (peer.ref.identifier - peer.table.verified_span) % (1 << peer.settings.bits)
@@ -94,7 +94,7 @@ def own_states(peer: Peer) -> list[State]:
 
 
 def push_to_replicas(peer: Peer) -> None:
-    """Give all holders all owned states."""
+    """Sends all owned states to all holders."""
     holders = replica_addresses(peer)
     if not holders or not peer.active:
         return
@@ -108,7 +108,7 @@ def push_to_replicas(peer: Peer) -> None:
 
 
 def recover(peer: Peer) -> None:
-    """If the peer is responsible for more than it has verified, collect what others hold of it."""
+    """Collects what others hold of the range that this peer is responsible for but has not verified."""
     table = peer.table
     span = table.own_span()
     if span is None or span <= table.verified_span or not peer.active:
@@ -133,13 +133,13 @@ def _token_of(span: int) -> int:
 
 
 def on_pull(peer: Peer, sender: Address, message: Pull) -> None:
-    """Send what is held of a range."""
+    """Sends the states of a range that are held here."""
     records = tuple(state.record() for state in peer.store.in_range(message.low, message.high))
     peer.send(sender, Pulled(message.token, records))
 
 
 def on_pulled(peer: Peer, sender: Address, message: Pulled) -> None:
-    """One holder has answered."""
+    """Merges the states of one holder that has answered."""
     peer.store.merge(message.records)
     for span, missing in list(peer.pulls.items()):
         if _token_of(span) == message.token:
@@ -163,7 +163,7 @@ def _finish_recovery(peer: Peer, span: int) -> None:
 
 
 def on_replica_lost(peer: Peer, address: Address) -> None:
-    """A node that was asked for states has failed: go on without it."""
+    """Continues without a node that was asked for states and has failed."""
     for span, missing in list(peer.pulls.items()):
         missing.discard(address)
         _finish_recovery(peer, span)
@@ -173,7 +173,7 @@ def on_replica_lost(peer: Peer, address: Address) -> None:
 
 
 def on_repair_timer(peer: Peer) -> None:
-    """Compare with the replicas; give away what belongs to others; drop what nobody refreshes."""
+    """Compares with the replicas, gives away what belongs to others, and drops what nobody refreshes."""
     peer.set_timer(peer.settings.repair_period, "repair")
     if not peer.active:
         return
@@ -189,7 +189,7 @@ def on_repair_timer(peer: Peer) -> None:
 
 
 def digest_of(states: Iterable[State]) -> bytes:
-    """A hash over states in order of their keys; equal for equal states."""
+    """Returns a hash over states in the order of their keys. It is equal for equal states."""
     whole = hashlib.blake2b(digest_size=16)
     for state in states:
         if state.edges or state.accepted:
@@ -198,7 +198,7 @@ def digest_of(states: Iterable[State]) -> bytes:
 
 
 def on_range_digest(peer: Peer, sender: Address, message: RangeDigest) -> None:
-    """The owner asks whether this replica is as it should be; if not, both send each other what they have."""
+    """Compares this replica with the owner's. If they differ, both send each other what they have."""
     peer.replica_ranges[sender] = (message.low, message.high, peer.now)
     states = peer.store.in_range(message.low, message.high)
     if digest_of(states) != message.digest:
@@ -229,7 +229,7 @@ def _drop_stale(peer: Peer, own: set[str]) -> None:
 
 
 def on_routed_replicate(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """A state that belongs here was found elsewhere."""
+    """Merges a state that belongs here and was stored elsewhere."""
     changed: list[State] = []
     for record in routed.payload.records:
         state = peer.store.ensure(record.key)

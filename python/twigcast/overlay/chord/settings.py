@@ -1,4 +1,4 @@
-"""How a peer on the ring behaves."""
+"""The settings of a peer on the ring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twigcast.overlay.errors import ImpossibleSetting
 
 @dataclass(frozen=True, slots=True)
 class ChordSettings:
-    """How a peer on the ring behaves. All times are in the driver's unit (the simulator: one usual latency).
+    """The settings of a peer on the ring. All times are in the driver's unit (the simulator: one usual latency).
 
     Attributes:
         bits: Size of the identifier circle (m); SHA-1 gives at most 160.

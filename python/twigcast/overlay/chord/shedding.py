@@ -26,7 +26,7 @@ from twigcast.overlay.core import Address, KeyRoutedMessage
 
 
 def shed(peer: Peer, state: State) -> None:
-    """Copy a hot state to its holders, once its replicas know that there are copies."""
+    """Copies a hot state to its holders, once its replicas know that there are copies."""
     shedding = _next(peer, state, peer.settings.shed_replicas)
     record = state.record()._replace(shedding=shedding)
     replication.write_to_replicas(peer, record, lambda: _copy(peer, state, shedding))
@@ -46,14 +46,14 @@ def _copy(peer: Peer, state: State, shedding: Shedding) -> None:
 
 
 def choose_copy(peer: Peer, message: RecExpand, copies: int) -> int:
-    """Which holder to ask: any with equal chance, a function of the request alone."""
+    """Returns the holder to ask: any with equal chance, as a function of the request alone."""
     publication = message.publication
     seed = f"{publication.name}/{publication.attempt}/{message.at}/{peer.address}/{message.key}/{message.path}"
     return zlib.crc32(seed.encode("utf-8", "surrogatepass")) % (copies + 1)
 
 
 def count(peer: Peer, state: State, requester: Address, lacking: int) -> None:
-    """Note a request for an owned state; at the end of a window look for hot and for cooled states."""
+    """Counts a request for an owned state. At the end of a window it finds states that became hot, or cooled."""
     copies = state.shedding.copies
     if copies:
         if state.informed is None:
@@ -107,7 +107,7 @@ def _released(peer: Peer, state: State, released: Shedding) -> None:
 
 
 def on_shed(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """A change of a copy, or the first one: then the owner is asked how the state is now."""
+    """Takes a change of a copy, or the first one: then the owner is asked for the present state."""
     message: Shed = routed.payload
     key = (message.record.key, message.copy)
     if message.record.shedding.version > peer.let_go.get(key, 0):
@@ -140,7 +140,7 @@ def _ask_owner(peer: Peer, key: tuple[str, int], state: State) -> None:
 
 
 def on_copy_request(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """A holder asks how the state is now."""
+    """Answers a holder with the present state."""
     message: CopyRequest = routed.payload
     state = peer.store.get(message.key)
     if state is not None and message.copy <= state.shedding.copies:
@@ -148,7 +148,7 @@ def on_copy_request(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_release(peer: Peer, routed: KeyRoutedMessage) -> None:
-    """Stop holding a copy."""
+    """Drops a copy."""
     message: Release = routed.payload
     key = (message.key, message.copy)
     state = peer.held.get(key)
@@ -160,7 +160,7 @@ def on_release(peer: Peer, routed: KeyRoutedMessage) -> None:
 
 
 def on_replica_info(peer: Peer, sender: Address, message: ReplicaInfo) -> None:
-    """Learn that a state has copies, or no longer has."""
+    """Notes the number of copies of a state, or forgets it if there are none any more."""
     if message.copies:
         peer.copy_counts[message.key] = message.copies
     else:

@@ -10,7 +10,7 @@ from twigcast.overlay.core import HEADER_BYTES, Traffic, carries
 
 @carries(Traffic.BALANCING)
 class Shed(NamedTuple):
-    """Routed to the place of copy number `copy` of a hot state: the state as it is now.
+    """The present version of a hot state, routed to the position of copy number `copy`.
 
     Attributes:
         record: The state.
@@ -25,26 +25,29 @@ class Shed(NamedTuple):
     question: int = -1
 
     def size_bytes(self) -> int:
-        """The state and three numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 12 + self.record.size_bytes()
 
 
 @carries(Traffic.BALANCING)
 class CopyRequest(NamedTuple):
-    """Routed to the owner of a hot state by a holder that has no copy yet: send me the state."""
+    """A request for a hot state, routed to its owner by a holder that has no copy yet."""
 
     key: str
     copy: int
     question: int
 
     def size_bytes(self) -> int:
-        """A key and two numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.key) + 8
 
 
 @carries(Traffic.BALANCING)
 class Release(NamedTuple):
-    """Routed to a holder: the state is no longer hot; let go of copies up to this version, and answer `Stored`."""
+    """A request to a holder to drop copies up to this version, since the state is no longer hot.
+
+    It answers `Stored`.
+    """
 
     key: str
     copy: int
@@ -52,17 +55,17 @@ class Release(NamedTuple):
     token: int
 
     def size_bytes(self) -> int:
-        """A key and three numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.key) + 16
 
 
 @carries(Traffic.BALANCING)
 class ReplicaInfo(NamedTuple):
-    """To a requester: the state has this many copies; choose among them."""
+    """A notice to a requester that the state has this many copies, of which it may choose."""
 
     key: str
     copies: int
 
     def size_bytes(self) -> int:
-        """A key and a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.key) + 4

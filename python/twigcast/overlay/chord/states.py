@@ -19,14 +19,14 @@ from twigcast.overlay.core import HEADER_BYTES, Address
 from twigcast.overlay.paths import EPSILON, WILDCARD, Predicate
 
 
-class Subscription(NamedTuple):
-    """Who subscribed, and under which key of his own."""
+class SubscriptionRef(NamedTuple):
+    """A subscriber's address, with his own key of a subscription."""
 
     subscriber: Address
     key: str
 
 
-class Claim(NamedTuple):
+class PartClaim(NamedTuple):
     """One linear part of a subscription, as an accepting state lists it.
 
     Attributes:
@@ -35,20 +35,20 @@ class Claim(NamedTuple):
         plan: Parent and anchor of every part; empty for a query of one part.
     """
 
-    subscription: Subscription
+    subscription: SubscriptionRef
     part: int = 0
     plan: tuple[tuple[int, int], ...] = ()
 
 
 class Registration(NamedTuple):
-    """When a claim was made or withdrawn, by its subscriber's clock."""
+    """The time at which a claim was made or withdrawn, by its subscriber's clock."""
 
     time: float
     present: bool
 
 
 class Shedding(NamedTuple):
-    """Whether a state is copied to extra holders. It travels with the state, so that whoever owns it next knows.
+    """The copies of a state at extra holders. This travels with the state, so that its next owner has it.
 
     Attributes:
         version: Grows with every change; the newer of two wins.
@@ -64,13 +64,13 @@ class StateRecord(NamedTuple):
 
     key: str
     edges: tuple[tuple[str, float], ...]
-    accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[Claim, Registration], ...]], ...]
+    accepted: tuple[tuple[tuple[Predicate, ...], tuple[tuple[PartClaim, Registration], ...]], ...]
     edge_version: float
     fragment: tuple[StateRecord, ...]
     shedding: Shedding = Shedding()
 
     def size_bytes(self) -> int:
-        """Key, edges, claims and fragment."""
+        """Returns the estimated bytes of key, edges, claims and fragment."""
         own = HEADER_BYTES + len(self.key) + sum(len(label) + 8 for label, _ in self.edges)
         claims = sum(16 * len(predicates) + 32 * len(claims) for predicates, claims in self.accepted)
         return own + claims + sum(copy.size_bytes() for copy in self.fragment)
@@ -96,7 +96,7 @@ class State:
     def __init__(self, key: str) -> None:
         self.key = key
         self.edges: dict[str, float] = {}
-        self.accepted: dict[tuple[Predicate, ...], dict[Claim, Registration]] | None = None
+        self.accepted: dict[tuple[Predicate, ...], dict[PartClaim, Registration]] | None = None
         self.edge_version: float = 0
         self.fragment: dict[str, State] | None = None
         self.shedding = Shedding()
@@ -106,37 +106,37 @@ class State:
 
     @property
     def loops(self) -> bool:
-        """Whether the state has a self-loop."""
+        """True for a state with a self-loop."""
         return self.key.endswith("/" + EPSILON)
 
     def transitions(self) -> int:
-        """Its size as the paper counts it: edges, and the self-loop."""
+        """Returns the size of the state as the paper counts it: edges, and the self-loop."""
         return sum(version > 0 for version in self.edges.values()) + self.loops
 
     def has_edge(self, label: str) -> bool:
-        """Whether there is an edge with this label."""
+        """Returns whether there is an edge with this label."""
         return self.edges.get(label, 0) > 0
 
     def walk_edge(self, label: str) -> float:
-        """Note that a query passes an edge, making it where it is missing. Returns its new version."""
+        """Notes the passage of a query over an edge, and creates a missing one. Returns its new version."""
         version = abs(self.edges.get(label, 0)) + 1
         self.edges[label] = version
         return version
 
     def is_quiet(self, label: str, now: float, age: float) -> bool:
-        """Whether no query passed an edge for so long; of an edge that was never seen before, time counts from now."""
+        """Returns whether no query passed an edge for so long. The time of an edge not seen before counts from now."""
         if self.walked is None:
             self.walked = {}
         return now - self.walked.setdefault(label, now) >= age
 
     def note_walk(self, label: str, now: float) -> None:
-        """A query passes an edge."""
+        """Notes the passage of a query over an edge."""
         if self.walked is None:
             self.walked = {}
         self.walked[label] = now
 
     def drop_edge(self, label: str, version: float) -> bool:
-        """Remove an edge unless a query passed it since `version`. Returns whether it is gone."""
+        """Removes an edge unless a query passed it since `version`. Returns whether it is gone."""
         if self.edges.get(label, 0) <= 0:
             return True
         if self.edges[label] != version:
@@ -144,8 +144,8 @@ class State:
         self.edges[label] = -version
         return True
 
-    def register(self, predicates: tuple[Predicate, ...], claim: Claim, registration: Registration) -> None:
-        """Note a claim, or its withdrawal, unless something newer is known."""
+    def register(self, predicates: tuple[Predicate, ...], claim: PartClaim, registration: Registration) -> None:
+        """Notes a claim, or its withdrawal, unless something newer is registered."""
         if self.accepted is None:
             self.accepted = {}
         claims = self.accepted.setdefault(predicates, {})
@@ -154,14 +154,14 @@ class State:
             claims[claim] = registration
 
     def is_empty(self) -> bool:
-        """Whether nothing depends on the state any more."""
+        """Returns whether nothing depends on the state any more."""
         if any(version > 0 for version in self.edges.values()):
             return False
         groups = self.accepted.values() if self.accepted else ()
         return not any(registration.present for claims in groups for registration in claims.values())
 
     def copy_of(self, key: str) -> State:
-        """The fragment's copy of a state, made where it is missing."""
+        """Returns the fragment's copy of a state, and creates a missing one."""
         if self.fragment is None:
             self.fragment = {}
         copy = self.fragment.get(key)
@@ -170,7 +170,7 @@ class State:
         return copy
 
     def targets(self, label: str, fragment: State) -> Iterator[tuple[str, bool]]:
-        """Keys of the states reached by an element, and whether it was consumed (not by a self-loop).
+        """Yields the keys of the states reached by an element, and whether it was consumed (not by a self-loop).
 
         Args:
             label: The element's label.
@@ -190,7 +190,7 @@ class State:
                 yield from copy.targets(label, fragment)
 
     def record(self) -> StateRecord:
-        """The state as it travels."""
+        """Returns the state as it travels."""
         groups = self.accepted or {}
         return StateRecord(
             self.key,
@@ -204,7 +204,7 @@ class State:
         )
 
     def merge(self, record: StateRecord) -> None:
-        """Take what is newer in a copy from elsewhere."""
+        """Takes over what is newer in a copy from elsewhere."""
         for label, version in record.edges:
             existing = self.edges.get(label, 0)
             if abs(version) > abs(existing) or (abs(version) == abs(existing) and version < existing):
@@ -218,7 +218,7 @@ class State:
             self.copy_of(copy.key).merge(copy)
 
     def forget_withdrawn(self, before: float) -> None:
-        """Drop notes of claims withdrawn long ago."""
+        """Drops the notes of claims that were withdrawn long ago."""
         for predicates, claims in list((self.accepted or {}).items()):
             for claim in [c for c, r in claims.items() if not r.present and r.time < before]:
                 del claims[claim]
@@ -239,23 +239,23 @@ class StateStore:
         return len(self.states)
 
     def get(self, key: str) -> State | None:
-        """The state with a key, if held."""
+        """Returns the state with a key, if held."""
         return self.states.get(key)
 
     def ensure(self, key: str) -> State:
-        """The state with a key, made where it is missing."""
+        """Returns the state with a key, and creates a missing one."""
         state = self.states.get(key)
         if state is None:
             state = self.states[key] = State(key)
         return state
 
     def merge(self, records: Iterable[StateRecord]) -> None:
-        """Take what is newer in states from elsewhere."""
+        """Takes over what is newer in states from elsewhere."""
         for record in records:
             self.ensure(record.key).merge(record)
 
     def in_range(self, low: int, high: int) -> list[State]:
-        """The states with keys in (low, high], in order of their keys' text."""
+        """Returns the states with keys in (low, high], in the order of their keys' text."""
         circle = 1 << self.bits
         span = (high - low) % circle or circle
         return [

@@ -12,7 +12,7 @@ from twigcast.overlay.chord.identifiers import Ref, between, distance
 from twigcast.overlay.core import Address
 
 
-class RoutingTable:
+class FingerTable:
     """Routing state of one ring node.
 
     Attributes:
@@ -57,37 +57,37 @@ class RoutingTable:
         return self._fingers
 
     def gap(self, identifier: int) -> int:
-        """Clockwise distance from the node to a place."""
+        """Returns the clockwise distance from the node to an identifier."""
         return distance(self.own.identifier, identifier, self.bits)
 
     def gap_before(self, identifier: int) -> int:
-        """Clockwise distance from a place to the node."""
+        """Returns the clockwise distance from an identifier to the node."""
         return distance(identifier, self.own.identifier, self.bits)
 
     def own_span(self) -> int | None:
-        """Number of places the node is responsible for; `None` while the predecessor is unknown."""
+        """Returns how many identifiers the node is responsible for; `None` without a predecessor."""
         if self.predecessor is None:
             return None
         return self.gap_before(self.predecessor.identifier) or 1 << self.bits
 
     def is_responsible(self, identifier: int) -> bool:
-        """Whether the place belongs to the node, as far as it knows its predecessor."""
+        """Returns whether the identifier belongs to the node, as far as it can tell by its predecessor."""
         span = self.own_span()
         return span is not None and self.gap_before(identifier) < span
 
     def is_verified(self, identifier: int) -> bool:
-        """Whether the node has whatever state the overlay has at this place."""
+        """Returns whether the node has all state of the overlay at this identifier."""
         return self.gap_before(identifier) < self.verified_span
 
     def set_predecessor(self, predecessor: Ref | None) -> None:
-        """Learn the predecessor; a nearer one narrows the verified range, a farther one leaves it."""
+        """Sets the predecessor. A nearer one narrows the verified range, a farther one leaves it."""
         self.predecessor = predecessor
         span = self.own_span()
         if span is not None:
             self.verified_span = min(self.verified_span, span)
 
     def set_successors(self, refs: list[Ref]) -> None:
-        """Replace the successor list: nearest first, without the node itself and repeats."""
+        """Replaces the successor list: nearest first, without the node itself and repetitions."""
         seen: set[Address] = set()
         kept: list[Ref] = []
         for ref in sorted(refs, key=lambda ref: self.gap(ref.identifier)):
@@ -97,11 +97,11 @@ class RoutingTable:
         self.successors = kept[: self.successors_max] or [self.own]
 
     def add_successor(self, ref: Ref) -> None:
-        """Learn of a node that may be among the successors."""
+        """Adds a node that may be among the successors."""
         self.set_successors([*self.successors, ref])
 
     def set_finger(self, start: int, ref: Ref) -> None:
-        """Learn that `ref` is the first node at or after `start`: nodes thought to lie between do not exist."""
+        """Sets `ref` as the first node at or after `start`. Nodes listed in between do not exist."""
         first = bisect_left(self._distances, self.gap(start))
         last = bisect_left(self._distances, self.gap(ref.identifier) or 1 << self.bits)
         del self._distances[first:last]
@@ -115,12 +115,12 @@ class RoutingTable:
             self._fingers.insert(self._distances.index(gap), ref)
 
     def set_fingers(self, refs: list[Ref]) -> None:
-        """Set all fingers at once; `refs` are distinct, nearest first, without the node itself."""
+        """Sets all fingers at once; `refs` are distinct, nearest first, without the node itself."""
         self._fingers = refs
         self._distances = [self.gap(ref.identifier) for ref in refs]
 
     def closest_preceding(self, identifier: int) -> Ref:
-        """The known node nearest before a place, strictly; the successor where none is known."""
+        """Returns the listed node nearest before an identifier, strictly, or else the successor."""
         gap = self.gap(identifier) or 1 << self.bits
         index = bisect_left(self._distances, gap)
         best = self._fingers[index - 1] if index else self.successors[0]
@@ -134,7 +134,7 @@ class RoutingTable:
         return best
 
     def forget(self, address: Address) -> bool:
-        """Remove an unreachable node everywhere. Returns whether it was known."""
+        """Removes an unreachable node everywhere. Returns whether it was listed."""
         existing = False
         for index, ref in enumerate(self._fingers):
             if ref.address == address:
@@ -167,9 +167,9 @@ class RoutingTable:
             del self.forgotten[next(iter(self.forgotten))]
 
     def is_between(self, identifier: int, ref: Ref) -> bool:
-        """Whether a place lies strictly between the node and `ref`."""
+        """Returns whether an identifier lies strictly between the node and `ref`."""
         return between(identifier, self.own.identifier, ref.identifier, self.bits)
 
     def size(self) -> int:
-        """Number of references held."""
+        """Returns the number of references held."""
         return len(self._fingers) + len(self.successors) + (self.predecessor is not None)

@@ -1,4 +1,4 @@
-"""What a cooperative tree asks of its query language: CoDD leaves data model and language open (section 3).
+"""The interface of a cooperative tree to its query language: CoDD leaves data model and language open (section 3).
 
 A node runs the query engine of the language in use. In a simulation thousands of nodes evaluate the same queries on the
 same documents; an engine here answers for all of them, each query on each document once. It numbers the queries, and an
@@ -25,15 +25,15 @@ class Item(NamedTuple):
         return f"Item({self.number})"
 
 
-class Summary(Protocol):
-    """What a node remembers of the documents that passed."""
+class DocumentSummary(Protocol):
+    """The memory of a node for the documents that passed."""
 
     def add(self, item: Item) -> None:
-        """Take note of a document."""
+        """Takes note of a document."""
         ...
 
     def documents(self, queries: Iterable[Query]) -> Any:
-        """Bitmap of the numbers of the documents that satisfy at least one of the queries, as far as remembered."""
+        """Returns a bitmap of the remembered documents that satisfy at least one of the queries, by number."""
         ...
 
 
@@ -41,25 +41,25 @@ class Engine(Protocol):
     """A query language with its data model."""
 
     def mask(self, queries: Iterable[Query]) -> int:
-        """The queries as bits."""
+        """Returns the queries as bits."""
         ...
 
     def satisfied(self, item: Item) -> int:
-        """The queries that an item satisfies, as bits; complete for all queries that `mask` has seen."""
+        """Returns the queries that an item satisfies, as bits; complete for all queries that `mask` has seen."""
         ...
 
     def similarity(self, one: Query, other: Query) -> float:
-        """Structural match (section 3.1.2): from 0 for queries with nothing in common to 1 for containment."""
+        """Returns the structural match (section 3.1.2): from 0 for nothing in common to 1 for containment."""
         ...
 
     def summarise(self, queries: frozenset[Query], limit: int) -> frozenset[Query]:
-        """At most `limit` queries that together select at least what `queries` select."""
+        """Returns at most `limit` queries that together select at least what `queries` select."""
         ...
 
-    def new_summary(self, window: int) -> Summary:
-        """Empty statistics of one node over the last `window` documents."""
+    def new_summary(self, window: int) -> DocumentSummary:
+        """Returns the empty statistics of one node over the last `window` documents."""
         ...
 
     def query_bytes(self, query: Query) -> int:
-        """Size of a query on a wire."""
+        """Returns the size of a query on a wire."""
         ...

@@ -1,4 +1,4 @@
-"""What a node asks its parent for: its own query and what its children ask for, kept small (CoDD, section 2).
+"""The requests of a node to its parent: its own query and those of its children, kept small (CoDD, section 2).
 
 Queries are counted, so that an announcement changes only when the first node of a subtree asks for something or the
 last one stops. With a limit, the announcement is a widening of the true union: never narrower, but shorter.
@@ -28,11 +28,11 @@ class AggregateFilter:
 
     @property
     def announced(self) -> frozenset[Query]:
-        """What the parent has been told."""
+        """The queries that were announced to the parent."""
         return self._limited if self._limit else frozenset(self.counts)
 
     def change(self, added: Iterable[Query], removed: Iterable[Query]) -> tuple[frozenset[Query], frozenset[Query]]:
-        """Count queries in and out.
+        """Counts queries in and out.
 
         Returns:
             What to add to and to remove from the announcement.

@@ -9,7 +9,7 @@ CoddNode.handlers = {
     messages.Add: join.on_add,
     messages.AddChild: links.on_add_child,
     messages.AddResult: join.on_add_result,
-    messages.Attached: links.on_attached,
+    messages.AttachConfirmation: links.on_attached,
     messages.ChangeQueries: links.on_change_queries,
     messages.EndOfStream: links.on_end_of_stream,
     messages.Forward: node.on_forward,
@@ -53,7 +53,7 @@ CoddNode.hooks = {
 
 CoddNode.lost_handlers = {
     messages.AddChild: join.on_lost_add_child,
-    messages.Attached: links.on_lost_child,
+    messages.AttachConfirmation: links.on_lost_child,
     messages.Forward: links.on_lost_child,
     messages.Heartbeat: links.on_lost_child,
 }

@@ -39,7 +39,7 @@ class Joining:
 
 
 def join(node: CoddNode, seeds: tuple[Address, ...]) -> None:
-    """Look for a place, starting at the seeds."""
+    """Searches for a parent, starting at the seeds."""
     node.seeds = seeds
     _search(node, seeds, 1)
 
@@ -57,7 +57,7 @@ def _search(node: CoddNode, seeds: tuple[Address, ...], attempt: int) -> None:
 
 
 def on_add(node: CoddNode, sender: Address, message: Add) -> None:
-    """Offer a place, or pass the question on to the child that has most in common with the new node."""
+    """Offers to be the parent, or passes the question on to the child that has most in common with the new node."""
     joiner = message.joiner
     if joiner == node.address or not node.active or joiner in node.ancestors:
         return
@@ -71,7 +71,7 @@ def on_add(node: CoddNode, sender: Address, message: Add) -> None:
 
 
 def max_overlap_child(node: CoddNode, queries: frozenset[Query], excluding: Address = -1) -> Address | None:
-    """The source's max_overlap_node: the child that shares most documents, or most structure, with the queries.
+    """Returns the paper's max_overlap_node: the child that shares most documents, or structure, with the queries.
 
     Ties, of which the source does not speak, go to the child whose subtree asks for less (unless the settings say
     otherwise), then to the lowest address.
@@ -90,7 +90,7 @@ def max_overlap_child(node: CoddNode, queries: frozenset[Query], excluding: Addr
 
 
 def overlaps(node: CoddNode, queries: frozenset[Query], candidates: list[tuple[Address, Child]]) -> list[float]:
-    """Shared documents with each candidate as far as documents are known, structural match otherwise."""
+    """Returns the shared documents with each candidate as far as these are remembered, else the structural match."""
     if len(node.received) >= node.settings.cold_start:
         documents = node.summary.documents(queries)
         return [float(documents.intersection_cardinality(child.forwarded)) for _, child in candidates]
@@ -102,7 +102,7 @@ _PAIRS_MAX = 64
 
 
 def similarity(node: CoddNode, one: Iterable[Query], other: Iterable[Query]) -> float:
-    """Best structural match of a pair of queries."""
+    """Returns the best structural match of a pair of queries."""
     if not node.settings.structural_match:
         return 0.0
     left = nsmallest(8, one, key=repr)
@@ -111,7 +111,7 @@ def similarity(node: CoddNode, one: Iterable[Query], other: Iterable[Query]) -> 
 
 
 def overlap_with(node: CoddNode, queries: frozenset[Query]) -> float:
-    """What a candidate has in common with the joiner: shared documents per document it would have to receive."""
+    """Returns the overlap of candidate and joiner: shared documents per document it would have to receive."""
     if len(node.received) >= node.settings.cold_start:
         documents = node.summary.documents(queries)
         shared = float(documents.intersection_cardinality(node.received))
@@ -120,7 +120,7 @@ def overlap_with(node: CoddNode, queries: frozenset[Query]) -> float:
 
 
 def on_add_result(node: CoddNode, sender: Address, message: AddResult) -> None:
-    """An offer; with the last one the best is taken."""
+    """Notes an offer. With the last one the best is taken."""
     joining: Joining | None = node.joining
     if joining is None or joining.token != message.token:
         return
@@ -131,7 +131,7 @@ def on_add_result(node: CoddNode, sender: Address, message: AddResult) -> None:
 
 
 def on_join_timer(node: CoddNode, token: int) -> None:
-    """Time is up: take the best offer there is, or try again from all known seeds."""
+    """Takes the best offer there is when time is up, or tries again from all seeds."""
     joining: Joining | None = node.joining
     if joining is None or joining.token != token or joining.attaching:
         return
@@ -158,7 +158,7 @@ def _take_best(node: CoddNode, joining: Joining) -> None:
 
 
 def on_attach_timer(node: CoddNode, token: int, parent: Address) -> None:
-    """The chosen parent has not confirmed in time."""
+    """Tries the next parent if the chosen one has not confirmed in time."""
     joining: Joining | None = node.joining
     if joining is not None and joining.token == token and node.moving_to == parent:
         _next_offer(node, joining, parent)
@@ -173,7 +173,7 @@ def _next_offer(node: CoddNode, joining: Joining, refused: Address) -> None:
 
 
 def on_reject(node: CoddNode, sender: Address, message: Reject) -> None:
-    """The place is gone: try the next one, or give the move up."""
+    """Tries the next parent after a refusal, or gives the move up."""
     link = node.uplink(sender)
     if node.moving_to != sender or link is None or link.epoch != message.epoch:
         return
@@ -186,19 +186,19 @@ def on_reject(node: CoddNode, sender: Address, message: Reject) -> None:
 
 
 def on_lost_add_child(node: CoddNode, address: Address, message: AddChild) -> None:
-    """The chosen parent is dead."""
+    """Tries the next parent if the chosen one does not answer."""
     on_reject(node, address, Reject("dead", message.epoch))
 
 
 def on_started(node: CoddNode) -> None:
-    """The node has a parent now: the search is over; watch the parent from now on."""
+    """Ends the search of a node that has a parent now, and watches the parent from now on."""
     node.joining = None
     if node.settings.heartbeat:
         node.set_timer(node.settings.heartbeat_time, "watch")
 
 
 def on_watch_timer(node: CoddNode) -> None:
-    """Has the parent been silent for too long, or is this node part of a cycle?"""
+    """Drops a parent that has been silent for too long, or that this node itself is above (a cycle)."""
     if not node.active:
         return
     node.set_timer(node.settings.heartbeat_time, "watch")
@@ -211,7 +211,7 @@ def on_watch_timer(node: CoddNode) -> None:
 
 
 def orphaned(node: CoddNode) -> None:
-    """Look for a new place for the whole subtree."""
+    """Searches for a new parent for the whole subtree."""
     node.moving_to = -1
     if node.leaving:
         return

@@ -14,7 +14,7 @@ from twigcast.overlay.core import Address
 
 
 def leave(node: CoddNode) -> None:
-    """Leave the tree; the driver removes the node once it is inactive and its messages are out."""
+    """Leaves the tree. The driver removes the node once it is inactive and its messages are out."""
     if node.is_root:
         node.active = False
         node.deliver(StreamEnded(node.newest))
@@ -26,7 +26,7 @@ def leave(node: CoddNode) -> None:
 
 
 def send_children_on(node: CoddNode, attempt: int) -> None:
-    """Ask the children to go; timer `leaving` comes back here. Who never goes will notice the silence."""
+    """Asks the children to go. Timer `leaving` calls it again; a child that never goes will notice the silence."""
     if not node.active:
         return
     if attempt > node.settings.attempts_max:
@@ -47,7 +47,7 @@ def _promote(node: CoddNode) -> None:
 
 
 def closest_child(node: CoddNode) -> Address:
-    """The child with the greatest overlap with the node's own query; ties go to the lowest address."""
+    """Returns the child with the greatest overlap with the node's own query; ties go to the lowest address."""
 
     def rank(entry: tuple[Address, Child]) -> tuple[float, Address]:
         address, child = entry
@@ -57,7 +57,7 @@ def closest_child(node: CoddNode) -> Address:
 
 
 def on_new_parent(node: CoddNode, sender: Address, message: NewParent) -> None:
-    """The parent leaves: take its place, or look for one at its heir."""
+    """Replaces a leaving parent, or searches for a parent from its heir on."""
     if sender != node.parent or not node.active:
         return
     node.seeds = (message.parent, *(seed for seed in node.seeds if seed != message.parent))[:3]
@@ -71,7 +71,7 @@ def on_new_parent(node: CoddNode, sender: Address, message: NewParent) -> None:
 
 
 def on_child_gone(node: CoddNode) -> None:
-    """A leaving node waits for its children to go."""
+    """Ends the leaving of a node once its children are gone."""
     if node.leaving:
         _finish_if_empty(node)
 

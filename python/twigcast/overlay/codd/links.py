@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from twigcast.overlay.codd.engine import Query
 from twigcast.overlay.codd.messages import (
     AddChild,
-    Attached,
+    AttachConfirmation,
     ChangeQueries,
     EndOfStream,
     Forward,
     Gap,
-    GaveUp,
     Heartbeat,
     JoinedTree,
     Leave,
@@ -27,6 +26,7 @@ from twigcast.overlay.codd.messages import (
     ReplayDone,
     Replayed,
     StreamEnded,
+    TreeFailure,
 )
 from twigcast.overlay.codd.node import Child, CoddNode, Uplink
 from twigcast.overlay.core import Address
@@ -38,7 +38,7 @@ _UNCLAIMED = 64
 
 
 def change_announcement(node: CoddNode, added: Iterable[Query], removed: Iterable[Query]) -> bool:
-    """Count queries in and out, and tell all parents if that changes what the subtree asks for.
+    """Counts queries in and out, and informs all parents if that changes what the subtree asks for.
 
     Returns:
         Whether the parents were told.
@@ -53,7 +53,7 @@ def change_announcement(node: CoddNode, added: Iterable[Query], removed: Iterabl
 
 
 def on_change_queries(node: CoddNode, sender: Address, message: ChangeQueries) -> None:
-    """A child's subtree asks for more or less. Announcements that overtook others wait."""
+    """Applies a change of a child's queries. Announcements that overtook others wait."""
     child = node.children.get(sender)
     if child is None or child.epoch != message.epoch:
         node.unclaimed.setdefault((sender, message.epoch), []).append(message)
@@ -71,7 +71,7 @@ def on_change_queries(node: CoddNode, sender: Address, message: ChangeQueries) -
 
 
 def confirm_child(node: CoddNode, address: Address, child: Child, version: int) -> None:
-    """Confirm a child's announcement, now or when the path above carries this node's own."""
+    """Confirms a child's announcement, now or when the path above carries this node's own."""
     if node.is_root or _is_carried(node):
         _send_attached(node, address, version, 0 if node.is_root else node.uplinks[0].sure)
     else:
@@ -86,11 +86,11 @@ def _is_carried(node: CoddNode) -> bool:
 def _send_attached(node: CoddNode, address: Address, version: int, first: int) -> None:
     first = max(first, node.newest + 1)
     epoch = node.children[address].epoch
-    node.send(address, Attached(version, first, (node.address, *node.ancestors), epoch))
+    node.send(address, AttachConfirmation(version, first, (node.address, *node.ancestors), epoch))
 
 
-def on_attached(node: CoddNode, sender: Address, message: Attached) -> None:
-    """The path above carries an announcement: pass the word on to the children who wait for it."""
+def on_attached(node: CoddNode, sender: Address, message: AttachConfirmation) -> None:
+    """Notes the confirmation of an announcement, and passes it on to the children who wait for it."""
     link = node.uplink(sender)
     if link is None or link.epoch != message.epoch:
         # An attachment given up meanwhile, whose farewell was overtaken or lost.
@@ -113,7 +113,7 @@ def on_attached(node: CoddNode, sender: Address, message: Attached) -> None:
 
 
 def confirm_waiting(node: CoddNode, first: int) -> None:
-    """Confirm the children's announcements that the path above now carries."""
+    """Confirms the children's announcements that the path above now carries."""
     link = node.uplinks[0]
     for address, child in node.children.items():
         for needed, version in list(child.waiting):
@@ -126,13 +126,13 @@ def confirm_waiting(node: CoddNode, first: int) -> None:
 
 
 def start_producer(node: CoddNode) -> None:
-    """Begin to send heartbeats, also while there is nothing to publish."""
+    """Begins to send heartbeats, also while there is nothing to publish."""
     if node.settings.heartbeat:
         on_beat_timer(node)
 
 
 def on_beat_timer(node: CoddNode) -> None:
-    """A heartbeat is due."""
+    """Sends a heartbeat that is due."""
     if node.active:
         node.round += 1
         node.beat()
@@ -143,7 +143,7 @@ def on_beat_timer(node: CoddNode) -> None:
 
 
 def attach(node: CoddNode, parent: Address, replaces: Address = -1) -> None:
-    """Ask a node to be this one's next parent; the present one stays until the new path delivers."""
+    """Asks a node to be this one's next parent. The present one stays until the new path delivers."""
     node.moving_to = parent
     for link in node.uplinks:
         if not link.first and link.parent != parent:
@@ -155,7 +155,7 @@ def attach(node: CoddNode, parent: Address, replaces: Address = -1) -> None:
 
 
 def on_add_child(node: CoddNode, sender: Address, message: AddChild) -> None:
-    """Take in a child, if there is room and it is not above this node."""
+    """Takes in a child, if there is capacity and it is not above this node."""
     if sender in node.ancestors or sender == node.address:
         node.send(sender, Reject("that would make a cycle", message.epoch))
         return
@@ -196,14 +196,14 @@ def _begin(node: CoddNode, link: Uplink) -> None:
 
 
 def ask_for_replay(node: CoddNode, before: int) -> None:
-    """Ask the producer for the documents between the watermark and `before`."""
+    """Asks the producer for the documents between the watermark and `before`."""
     if before > node.watermark + 1 and node.settings.heartbeat:
         node.replaying = (node.watermark, before)
         node.send(node.root, Replay(node.filter.announced, node.watermark, before))
 
 
 def on_replay(node: CoddNode, sender: Address, message: Replay) -> None:
-    """The producer sends again what it still keeps."""
+    """Sends again, as the producer, what is still kept."""
     mask = node.engine.mask(message.queries)
     count = 0
     for item in node.store:
@@ -215,7 +215,7 @@ def on_replay(node: CoddNode, sender: Address, message: Replay) -> None:
 
 
 def on_replay_done(node: CoddNode, sender: Address, message: ReplayDone) -> None:
-    """The producer has sent everything. Repeats of single messages keep their order of need, not of arrival."""
+    """Waits until all repeated documents must have come: links repeat single messages out of order."""
     if node.replaying is None or node.replaying[1] != message.before:
         return
     if message.lost:
@@ -224,7 +224,7 @@ def on_replay_done(node: CoddNode, sender: Address, message: ReplayDone) -> None
 
 
 def on_replayed_timer(node: CoddNode, before: int) -> None:
-    """By now the repeated documents have come, whatever the links did to them."""
+    """Ends a replay: by now the repeated documents have come, whatever the links did to them."""
     if node.replaying is not None and node.replaying[1] == before:
         node.replaying = None
         node.watermark = max(node.watermark, before - 1)
@@ -235,7 +235,7 @@ def on_replayed_timer(node: CoddNode, before: int) -> None:
 
 
 def covered(node: CoddNode) -> None:
-    """Something more is covered: advance, and drop a former parent that is no longer needed."""
+    """Advances after a link covers more, and drops a former parent that is no longer needed."""
     if node.replaying is None:
         node.advance()
     if len(node.uplinks) > 1:
@@ -257,7 +257,7 @@ def _drop_former(node: CoddNode, new: Uplink) -> None:
 
 
 def confirm_waiting_all(node: CoddNode) -> None:
-    """After a change of parents: what waits for a confirmation waits for the present one's."""
+    """Turns, after a change of parents, what waits for a confirmation to that of the present parent."""
     link = node.uplinks[0]
     if link.confirmed >= link.version:
         for child in node.children.values():
@@ -269,22 +269,22 @@ def confirm_waiting_all(node: CoddNode) -> None:
 
 
 def remove_child(node: CoddNode, address: Address) -> None:
-    """A child has gone or moved: what only its subtree asked for is no longer asked for."""
+    """Removes a child that has gone or moved, with what only its subtree asked for."""
     child = node.children.pop(address, None)
     if child is not None:
         change_announcement(node, (), child.queries)
 
 
 def on_leave(node: CoddNode, sender: Address, message: Leave) -> None:
-    """A child says goodbye."""
+    """Removes a child that says goodbye."""
     child = node.children.get(sender)
     if child is not None and child.epoch == message.epoch:
         remove_child(node, sender)
         node.hooks["child_gone"](node)
 
 
-def on_lost_child(node: CoddNode, address: Address, message: Attached | Forward | Heartbeat) -> None:
-    """A child does not answer: drop it. If it lives, it will notice the silence and join again."""
+def on_lost_child(node: CoddNode, address: Address, message: AttachConfirmation | Forward | Heartbeat) -> None:
+    """Drops a child that does not answer. If it lives, it will notice the silence and join again."""
     child = node.children.get(address)
     if child is None or child.epoch != message.epoch:
         return
@@ -293,7 +293,7 @@ def on_lost_child(node: CoddNode, address: Address, message: Attached | Forward 
 
 
 def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> None:
-    """The producer has left: tell the application and the children."""
+    """Passes the end of the stream on to the application and the children."""
     if node.active and sender == node.parent:
         node.active = False
         node.deliver(StreamEnded(message.last))
@@ -302,12 +302,12 @@ def on_end_of_stream(node: CoddNode, sender: Address, message: EndOfStream) -> N
 
 
 def give_up(node: CoddNode, what: str, reason: str) -> None:
-    """Tell the application that something failed for good."""
-    node.deliver(GaveUp(what, reason))
+    """Informs the application that something failed for good."""
+    node.deliver(TreeFailure(what, reason))
 
 
 def abandon(node: CoddNode, parent: Address) -> None:
-    """Give up attaching to a node; it may have taken this one in all the same."""
+    """Gives up attaching to a node, which may have taken this one in all the same."""
     node.moving_to = -1
     link = node.uplink(parent)
     if link is not None and (len(node.uplinks) > 1 or not link.first):
@@ -316,7 +316,7 @@ def abandon(node: CoddNode, parent: Address) -> None:
 
 
 def drop_silent_parent(node: CoddNode) -> bool:
-    """The present parent is dead. If the next one delivers already, the producer fills the gap between the two.
+    """Drops a dead parent. If the next one delivers already, the producer fills the gap between the two.
 
     Returns:
         Whether there is a next one, at least asked for.

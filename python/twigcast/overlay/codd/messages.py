@@ -16,7 +16,7 @@ QUERY_BYTES = 24
 
 
 class Needs(NamedTuple):
-    """What a subtree asks for: its announced queries, and how far its documents are complete.
+    """The needs of a subtree: its announced queries, and how far its documents are complete.
 
     Attributes:
         queries: The queries.
@@ -36,7 +36,7 @@ class Forward(NamedTuple):
     epoch: int
 
     def size_bytes(self) -> int:
-        """The document and a number."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 4 + self.item.size_bytes
 
 
@@ -47,13 +47,13 @@ class Replayed(NamedTuple):
     item: Item
 
     def size_bytes(self) -> int:
-        """The document."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + self.item.size_bytes
 
 
 @carries(Traffic.MAINTENANCE)
 class Heartbeat(NamedTuple):
-    """From parent to child: all you need up to document `watermark` is in the first `sent` documents (ours).
+    """A report from parent to child: all it needs up to document `watermark` is in the first `sent` ones (ours).
 
     Attributes:
         watermark: Number of the document up to which the parent itself is complete.
@@ -69,7 +69,7 @@ class Heartbeat(NamedTuple):
     epoch: int
 
     def size_bytes(self) -> int:
-        """Three numbers and the addresses."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 12 + 6 * len(self.ancestors)
 
 
@@ -78,57 +78,53 @@ class Heartbeat(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class Add(NamedTuple):
-    """ADD: find a place for a node with these queries."""
+    """The ADD of the paper: a search for a parent for a node with these queries."""
 
     joiner: Address
     queries: frozenset[Query]
     token: int
 
     def size_bytes(self) -> int:
-        """The queries."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 10 + QUERY_BYTES * len(self.queries)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=12)
 class AddResult(NamedTuple):
-    """ADDRESULT: the sender has room; how much it has in common with the joiner, and how deep it is."""
+    """The ADDRESULT of the paper: an offer, with the overlap with the joiner and the depth of the sender."""
 
     token: int
     overlap: float
     level: int
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 12
-
 
 @carries(Traffic.CONTROL)
 class AddChild(NamedTuple):
-    """ADDCHILD: the sender becomes a child; in place of `replaces`, where a leaving node passes its slot on."""
+    """The ADDCHILD of the paper: the sender becomes a child, or replaces the leaving child `replaces`."""
 
     needs: Needs
     epoch: int
     replaces: Address = -1
 
     def size_bytes(self) -> int:
-        """The queries."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 10 + QUERY_BYTES * len(self.needs.queries)
 
 
 @carries(Traffic.CONTROL)
 class Reject(NamedTuple):
-    """The place has been taken meanwhile, or would make a cycle (ours)."""
+    """A refusal of `AddChild`: the slot has been taken meanwhile, or there would be a cycle (ours)."""
 
     reason: str
     epoch: int
 
     def size_bytes(self) -> int:
-        """A text."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + len(self.reason)
 
 
 @carries(Traffic.CONTROL)
-class Attached(NamedTuple):
+class AttachConfirmation(NamedTuple):
     """The whole path to the producer carries the announcement: all matching documents from `first` on will come (ours).
 
     Attributes:
@@ -143,7 +139,7 @@ class Attached(NamedTuple):
     epoch: int
 
     def size_bytes(self) -> int:
-        """Two numbers and the addresses."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 8 + 6 * len(self.ancestors)
 
 
@@ -152,7 +148,7 @@ class Attached(NamedTuple):
 
 @carries(Traffic.CONTROL)
 class ChangeQueries(NamedTuple):
-    """ADD_QUERY and REMOVE_QUERY: the sender's subtree asks for more, or for less."""
+    """The ADD_QUERY and REMOVE_QUERY of the paper: the sender's subtree asks for more, or for less."""
 
     added: frozenset[Query]
     removed: frozenset[Query]
@@ -160,126 +156,101 @@ class ChangeQueries(NamedTuple):
     epoch: int
 
     def size_bytes(self) -> int:
-        """The queries."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 4 + QUERY_BYTES * (len(self.added) + len(self.removed))
 
 
 # Leaving.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=0)
 class Leave(NamedTuple):
-    """LEAVE: from child to parent; the child has gone or moved."""
+    """The LEAVE of the paper, from child to parent: the child has gone or moved."""
 
     epoch: int
 
-    def size_bytes(self) -> int:
-        """A header."""
-        return HEADER_BYTES
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=12)
 class NewParent(NamedTuple):
-    """NEW_PARENT: attach to `parent`, in place of `replaces`; or look for a place from there on."""
+    """The NEW_PARENT of the paper: attach to `parent`, in place of `replaces`, or search for a parent from there on."""
 
     parent: Address
     replaces: Address = -1
 
-    def size_bytes(self) -> int:
-        """Two addresses."""
-        return HEADER_BYTES + 12
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=4)
 class EndOfStream(NamedTuple):
-    """The producer has left: there will be nothing more (ours)."""
+    """A notice that the producer has left and there will be nothing more (ours)."""
 
     last: int
-
-    def size_bytes(self) -> int:
-        """A number."""
-        return HEADER_BYTES + 4
 
 
 @carries(Traffic.CONTROL)
 class Replay(NamedTuple):
-    """To the producer: send the documents after `after` and before `before` that these queries need (ours)."""
+    """A request to the producer for the documents between `after` and `before` that these queries need (ours)."""
 
     queries: frozenset[Query]
     after: int
     before: int
 
     def size_bytes(self) -> int:
-        """The queries and two numbers."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 8 + QUERY_BYTES * len(self.queries)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=12)
 class ReplayDone(NamedTuple):
-    """From the producer: that was all; `lost` documents were too old to be kept (ours)."""
+    """The end of a replay. `lost` documents were too old to be kept (ours)."""
 
     before: int
     repeated: int
     lost: int
 
-    def size_bytes(self) -> int:
-        """Three numbers."""
-        return HEADER_BYTES + 12
-
 
 # Reorganisation.
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=10)
 class Reorganize(NamedTuple):
-    """REORGANIZE: to the root; the sender wants its child `subject` moved elsewhere."""
+    """The REORGANIZE of the paper, to the root: the sender asks for another parent for its child `subject`."""
 
     subject: Address
     overhead: float
 
-    def size_bytes(self) -> int:
-        """An address and a number."""
-        return HEADER_BYTES + 10
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=6)
 class Grant(NamedTuple):
-    """From the root: search a better place now (ours)."""
+    """The permission of the root to search for a better parent now (ours)."""
 
     subject: Address
 
-    def size_bytes(self) -> int:
-        """An address."""
-        return HEADER_BYTES + 6
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=1)
 class SearchDone(NamedTuple):
-    """To the root: the search is over; was the subtree moved (ours)?"""
+    """A report to the root that the search is over, and whether the subtree was moved (ours)."""
 
     moved: bool
-
-    def size_bytes(self) -> int:
-        """A flag."""
-        return HEADER_BYTES + 1
 
 
 @carries(Traffic.CONTROL)
 class GetOverhead(NamedTuple):
-    """GETOVERHEAD: how many documents would come to you just for `subject`? `needed` is a serialised bitmap."""
+    """The GETOVERHEAD of the paper, which asks how many documents would come just for `subject`.
+
+    `needed` is a serialised bitmap of the documents that the subtree needs.
+    """
 
     subject: Address
     needed: bytes
     token: int
 
     def size_bytes(self) -> int:
-        """The bitmap."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 10 + len(self.needed)
 
 
 @carries(Traffic.CONTROL)
 class Overhead(NamedTuple):
-    """The answer: the number, whether there is room, and the children where else to look."""
+    """The answer to `GetOverhead`: the number, whether there is capacity, and the children to ask next."""
 
     token: int
     overhead: int
@@ -287,50 +258,42 @@ class Overhead(NamedTuple):
     children: tuple[Address, ...]
 
     def size_bytes(self) -> int:
-        """Numbers and addresses."""
+        """Returns the estimated bytes on a wire."""
         return HEADER_BYTES + 9 + 6 * len(self.children)
 
 
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=6)
 class Move(NamedTuple):
-    """To the root of a subtree: attach to `parent` instead."""
+    """A request to the root of a subtree to attach to `parent` instead."""
 
     parent: Address
 
-    def size_bytes(self) -> int:
-        """An address."""
-        return HEADER_BYTES + 6
 
-
-@carries(Traffic.CONTROL)
+@carries(Traffic.CONTROL, content=1)
 class Moved(NamedTuple):
-    """From the root of a subtree to its old parent: done, or refused (ours)."""
+    """A report from the root of a subtree to its old parent: done, or refused (ours)."""
 
     moved: bool
-
-    def size_bytes(self) -> int:
-        """A flag."""
-        return HEADER_BYTES + 1
 
 
 # What a node delivers to its application.
 
 
 class Received(NamedTuple):
-    """A document that satisfies the node's own query; delivered once."""
+    """A document that satisfies the node's own query. It is delivered once."""
 
     number: int
 
 
 class JoinedTree(NamedTuple):
-    """The node has a parent, and documents from `first` on will come."""
+    """The event that the node has a parent, and documents from `first` on will come."""
 
     parent: Address
     first: int
 
 
 class Reorganised(NamedTuple):
-    """A search for a better place ended: predicted cost before and after, or refused."""
+    """The end of a search for a better parent: predicted cost before and after, or refused."""
 
     subject: Address
     cost_before: int
@@ -340,19 +303,19 @@ class Reorganised(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Documents that could not be had any more, because the producer no longer keeps them."""
+    """The number of documents that are lost, because the producer no longer keeps them."""
 
     documents: int
 
 
 class StreamEnded(NamedTuple):
-    """The producer has left."""
+    """The event that the producer has left."""
 
     last: int
 
 
-class GaveUp(NamedTuple):
-    """Something failed for good."""
+class TreeFailure(NamedTuple):
+    """The final failure of a request of this node's application."""
 
     what: str
     reason: str

@@ -31,7 +31,7 @@ from twigcast.overlay.core import Address, Handler, ProtocolNode
 
 
 class Child:
-    """What a node keeps for a child.
+    """The state of a node about one child.
 
     Attributes:
         queries: What its subtree asks for.
@@ -60,7 +60,7 @@ class Child:
 
 
 class Uplink:
-    """What a node keeps for a parent.
+    """The state of a node about one parent.
 
     Attributes:
         parent: Its address.
@@ -110,7 +110,7 @@ class Uplink:
         self.ancestors: tuple[Address, ...] = (parent,)
 
     def arrived(self, sent: int) -> None:
-        """Note that a document has come; a heartbeat is fulfilled by the first documents, not by any so many."""
+        """Notes the arrival of a document. A heartbeat is fulfilled by the first documents, not by any so many."""
         if sent == self.received + 1:
             self.received = sent
         elif sent > self.received:
@@ -231,7 +231,7 @@ class CoddNode(ProtocolNode):
 
     @property
     def is_root(self) -> bool:
-        """Whether this is the producer."""
+        """True for the producer."""
         return self.address == self.root
 
     @property
@@ -245,21 +245,21 @@ class CoddNode(ProtocolNode):
         return len(self.ancestors)
 
     def has_capacity(self) -> bool:
-        """Whether another child is accepted."""
+        """Returns whether another child is accepted."""
         slots = sum(not child.leaving for child in self.children.values())
         return self.active and not self.leaving and slots < self.settings.fan_out
 
     def new_token(self) -> int:
-        """A number not used before."""
+        """Returns a number not used before."""
         self.tokens += 1
         return self.tokens
 
     def overhead(self) -> float:
-        """Share of the received documents that only passed through, ever."""
+        """Returns the share of all received documents that only passed through."""
         return self.spurious_count / self.received_count if self.received_count else 0.0
 
     def uplink(self, address: Address) -> Uplink | None:
-        """The link to a parent."""
+        """Returns the link to a parent."""
         for link in self.uplinks:
             if link.parent == address:
                 return link
@@ -268,7 +268,7 @@ class CoddNode(ProtocolNode):
     # Documents.
 
     def publish(self, item: Item) -> None:
-        """The producer emits the next document of its stream."""
+        """Emits, as the producer, the next document of the stream."""
         self.newest = self.watermark = item.number
         self.store.append(item)
         if len(self.store) > 2 * self.settings.replay:
@@ -303,7 +303,7 @@ class CoddNode(ProtocolNode):
             self.hooks["document"](self)
 
     def forward(self, address: Address, child: Child, item: Item) -> None:
-        """Send a document to a child."""
+        """Sends a document to a child."""
         child.count += 1
         child.forwarded.add(item.number)
         self.send(address, Forward(item, child.count, child.epoch))
@@ -315,7 +315,7 @@ class CoddNode(ProtocolNode):
                 bitmap.remove_range(0, before)
 
     def take_if_new(self, item: Item) -> None:
-        """Take a document unless it came before, on another link."""
+        """Takes a document unless it came before, on another link."""
         if item.number > self.watermark and item.number not in self.seen_above:
             if self.settings.heartbeat:
                 self.seen_above.add(item.number)
@@ -326,13 +326,13 @@ class CoddNode(ProtocolNode):
     # Heartbeats.
 
     def beat(self) -> None:
-        """Tell the children how far this node is complete."""
+        """Informs the children how far this node is complete."""
         ancestors = (self.address, *self.ancestors)
         for address, child in self.children.items():
             self.send(address, Heartbeat(self.watermark, child.count, ancestors, self.round, child.epoch))
 
     def advance(self) -> None:
-        """Work out how far the node is complete from what its links cover, and tell the children."""
+        """Computes how far the node is complete from what its links cover, and informs the children."""
         if not self.settings.heartbeat:
             return
         before = self.watermark
@@ -350,21 +350,21 @@ class CoddNode(ProtocolNode):
     # The node's own hooks.
 
     def on_timer(self, timer: Hashable) -> None:
-        """Dispatch a timer: its name, or the first item of a tuple."""
+        """Dispatches a timer by its name, or by the first item of a tuple."""
         if isinstance(timer, tuple):
             self.timer_handlers[timer[0]](self, *timer[1:])
         elif isinstance(timer, str):
             self.timer_handlers[timer](self)
 
     def on_unreachable(self, address: Address, message: Any) -> None:
-        """A message was given up: whoever it was for is taken for dead."""
+        """Treats the receiver of a message that was given up as dead."""
         handler = self.lost_handlers.get(type(message))
         if handler is not None:
             handler(self, address, message)
 
 
 def on_forward(node: CoddNode, sender: Address, message: Forward) -> None:
-    """A document from a parent."""
+    """Takes a document from a parent."""
     link = node.uplink(sender)
     if link is not None and link.epoch == message.epoch:
         link.arrived(message.sent)
@@ -377,12 +377,12 @@ def on_forward(node: CoddNode, sender: Address, message: Forward) -> None:
 
 
 def on_replayed(node: CoddNode, sender: Address, message: Replayed) -> None:
-    """A document from the producer that was missed when a parent failed."""
+    """Takes a document from the producer that was missed when a parent failed."""
     node.take_if_new(message.item)
 
 
 def on_heartbeat(node: CoddNode, sender: Address, message: Heartbeat) -> None:
-    """The parent says how far the documents on this link go."""
+    """Notes how far the documents on a parent's link go."""
     link = node.uplink(sender)
     if link is None or link.epoch != message.epoch:
         return

@@ -61,7 +61,7 @@ class Search:
 
 
 def after_document(node: CoddNode) -> None:
-    """Request a move if the overhead since the last request is too high."""
+    """Asks for a move if the overhead since the last request is too high."""
     settings = node.settings
     if node.window_received < settings.reorganise_after or not node.children:
         return
@@ -72,7 +72,7 @@ def after_document(node: CoddNode) -> None:
 
 
 def least_overlap_child(node: CoddNode) -> Address:
-    """The child whose documents have least in common with the node's own; ties go to the one that costs most."""
+    """Returns the child whose documents have least in common with the node's own, or of these the most costly."""
 
     def rank(entry: tuple[Address, Child]) -> tuple[int, int, Address]:
         address, child = entry
@@ -85,7 +85,7 @@ def least_overlap_child(node: CoddNode) -> Address:
 
 
 def on_reorganize(node: CoddNode, sender: Address, message: Reorganize) -> None:
-    """Queue a request. With top-c, requests of one batch of documents compete."""
+    """Queues a request. With top-c, requests of one batch of documents compete."""
     node.queue.pop(sender, None)
     node.queue[sender] = (-message.overhead, sender, message.subject)
     if not node.settings.top:
@@ -93,7 +93,7 @@ def on_reorganize(node: CoddNode, sender: Address, message: Reorganize) -> None:
 
 
 def serve_batch(node: CoddNode) -> None:
-    """With top-c: keep only the worst c of the requests gathered, and serve them."""
+    """Serves, with top-c, only the worst c of the requests gathered."""
     if node.settings.top:
         worst = sorted(node.queue.values())[: node.settings.top]
         node.queue = {request[1]: request for request in worst}
@@ -101,7 +101,7 @@ def serve_batch(node: CoddNode) -> None:
 
 
 def serve_next(node: CoddNode) -> None:
-    """Let the next requester search, if none does."""
+    """Lets the next requester search, if none does."""
     if node.serving >= 0 or not node.queue:
         return
     _, requester, subject = node.queue.pop(next(iter(node.queue)))
@@ -111,14 +111,14 @@ def serve_next(node: CoddNode) -> None:
 
 
 def on_grant_timer(node: CoddNode, requester: Address, newest: int) -> None:
-    """A search that never ended: its node has failed."""
+    """Ends a search whose node has failed."""
     if node.serving == requester:
         node.serving = -1
         serve_next(node)
 
 
 def on_search_done(node: CoddNode, sender: Address, message: SearchDone) -> None:
-    """A search has ended."""
+    """Ends a search."""
     if node.serving == sender:
         node.serving = -1
         serve_next(node)
@@ -128,7 +128,7 @@ def on_search_done(node: CoddNode, sender: Address, message: SearchDone) -> None
 
 
 def on_grant(node: CoddNode, sender: Address, message: Grant) -> None:
-    """Search a better place for a child."""
+    """Searches for a better parent for a child."""
     child = node.children.get(message.subject)
     if child is None or child.leaving or node.leaving or not node.active:
         node.send(node.root, SearchDone(False))
@@ -140,7 +140,7 @@ def on_grant(node: CoddNode, sender: Address, message: Grant) -> None:
 
 
 def present_cost(node: CoddNode, subject: Address, child: Child) -> int:
-    """The cost of a child where it is: documents that come for it and that the node itself does not want.
+    """Returns the cost of a child where it is: documents that come for it alone.
 
     With `marginal_cost` only those count that no other child needs, either. That is what the node would save at once;
     but of two children with the same foreign interest neither costs anything then, and both stay for ever.
@@ -169,7 +169,7 @@ def _ask_next(node: CoddNode, search: Search) -> None:
 
 
 def on_get_overhead(node: CoddNode, sender: Address, message: GetOverhead) -> None:
-    """Say how many documents would come here just for the subtree."""
+    """Answers how many documents would come here just for the subtree."""
     needed = BitMap.deserialize(message.needed)
     overhead = 0 if node.is_root else needed.difference_cardinality(node.received)
     children = tuple(node.children)
@@ -179,7 +179,7 @@ def on_get_overhead(node: CoddNode, sender: Address, message: GetOverhead) -> No
 
 
 def on_overhead(node: CoddNode, sender: Address, message: Overhead) -> None:
-    """One answer of the breadth-first search."""
+    """Processes one answer of the breadth-first search."""
     search: Search | None = node.grant
     if search is None or search.token != message.token:
         return
@@ -192,7 +192,7 @@ def on_overhead(node: CoddNode, sender: Address, message: Overhead) -> None:
 
 
 def on_overhead_timer(node: CoddNode, token: int) -> None:
-    """A node that was asked does not answer: go on without it."""
+    """Continues the search without a node that does not answer."""
     search: Search | None = node.grant
     if search is not None and search.token == token and not search.moving:
         _ask_next(node, search)
@@ -222,14 +222,14 @@ def _end(node: CoddNode, search: Search, *, moved: bool) -> None:
 
 
 def on_moved(node: CoddNode, sender: Address, message: Moved) -> None:
-    """The subtree has moved, or could not."""
+    """Reports the search as done: the subtree has moved, or could not."""
     search: Search | None = node.grant
     if search is not None and search.subject == sender and search.moving:
         _end(node, search, moved=message.moved)
 
 
 def on_move_timer(node: CoddNode, subject: Address) -> None:
-    """The subtree has not answered: it has failed, or its new parent has."""
+    """Ends a move that got no answer: the subtree has failed, or its new parent has."""
     search: Search | None = node.grant
     if search is not None and search.moving and search.subject == subject:
         _end(node, search, moved=False)
@@ -239,7 +239,7 @@ def on_move_timer(node: CoddNode, subject: Address) -> None:
 
 
 def on_move(node: CoddNode, sender: Address, message: Move) -> None:
-    """Attach elsewhere; the present parent stays until the new path delivers."""
+    """Attaches elsewhere. The present parent stays until the new path delivers."""
     if sender != node.parent or node.moving_to >= 0 or node.joining is not None or node.leaving:
         node.send(sender, Moved(False))
         return
@@ -249,20 +249,20 @@ def on_move(node: CoddNode, sender: Address, message: Move) -> None:
 
 
 def on_moving_timer(node: CoddNode, parent: Address) -> None:
-    """The new parent has not confirmed: stay."""
+    """Stays with the present parent if the new one has not confirmed."""
     if node.moving_to == parent and node.joining is None:
         links.abandon(node, parent)
         on_refused(node)
 
 
 def on_refused(node: CoddNode) -> None:
-    """The new parent does not take the subtree."""
+    """Stays with the present parent if the new one refuses the subtree."""
     if node.uplinks:
         node.send(node.parent, Moved(False))
 
 
 def on_moved_hook(node: CoddNode, former: Address) -> None:
-    """The move is done: tell the former parent."""
+    """Informs the former parent of the finished move."""
     node.joining = None
     if former >= 0:
         node.send(former, Moved(True))

@@ -1,4 +1,4 @@
-"""How a node of the cooperative tree behaves."""
+"""The settings of a node of the cooperative tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twigcast.overlay.errors import ImpossibleSetting
 
 @dataclass(frozen=True, slots=True)
 class CoddSettings:
-    """How a node of the cooperative tree behaves. Times are in the driver's unit.
+    """The settings of a node of the cooperative tree. Times are in the driver's unit.
 
     Attributes:
         fan_out: Most children that a node accepts.

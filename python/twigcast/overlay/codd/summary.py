@@ -32,14 +32,14 @@ class SummaryNode:
         self.below: dict[str, SummaryNode] = {}
 
     def node(self, path: tuple[str, ...]) -> SummaryNode | None:
-        """The summary node at the end of a path from here."""
+        """Returns the summary node at the end of a path from here."""
         node: SummaryNode | None = self
         for label in path:
             node = node.below.get(label) if node is not None else None
         return node
 
     def size(self) -> int:
-        """Number of nodes, this one included."""
+        """Returns the number of nodes, this one included."""
         return 1 + sum(node.size() for node in self.below.values())
 
 
@@ -63,7 +63,7 @@ class DataSummary:
         return self._root
 
     def add(self, item: Item) -> None:
-        """Take note of a document."""
+        """Takes note of a document."""
         self._waiting.append(item)
 
     def _merge(self, item: Item) -> None:
@@ -84,7 +84,7 @@ class DataSummary:
             _prune(self._root, self._newest - self.window)
 
     def documents(self, queries: Iterable[Query]) -> BitMap:
-        """The documents that satisfy at least one of the queries, or a few more."""
+        """Returns the documents that satisfy at least one of the queries, or a few more."""
         result = BitMap()
         root = self.root
         for query in queries:

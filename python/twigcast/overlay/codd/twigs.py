@@ -31,12 +31,12 @@ class Twig(NamedTuple):
     branches: tuple[Twig, ...] = ()
 
     def size(self) -> int:
-        """Number of nodes."""
+        """Returns the number of nodes."""
         return 1 + sum(branch.size() for branch in self.branches)
 
 
 def twig_of(query: Path) -> Twig:
-    """A path query as a twig.
+    """Returns a path query as a twig.
 
     Raises:
         UndistributableQuery: The query is outside the overlays' subset.
@@ -69,7 +69,7 @@ def _steps(labels: tuple[str, ...]) -> list[tuple[str, bool]]:
 
 
 def twig_matches(twig: Twig, document: Document) -> bool:
-    """Whether a document satisfies a twig query: every node maps to an element that keeps labels, edges and tests."""
+    """Returns whether a document satisfies a twig: each node maps to an element that keeps labels, edges and tests."""
     return any(_matches_at(twig, document, index, {}) for index in _candidates(twig, document, -1))
 
 
@@ -104,7 +104,7 @@ def _matches_at(twig: Twig, document: Document, index: int, memo: dict[tuple[int
 
 @lru_cache(maxsize=1 << 16)
 def contains(wide: Twig, narrow: Twig) -> bool:
-    """Whether every document that satisfies `narrow` surely satisfies `wide` (by homomorphism: sound, not complete)."""
+    """Returns whether every match of `narrow` surely matches `wide` (by homomorphism: sound, not complete)."""
     return any(_maps(wide, node) for node in _targets(wide, Twig("", False, (), (narrow,))))
 
 
@@ -128,7 +128,7 @@ def _maps(wide: Twig, narrow: Twig) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def structural_match(one: Twig, other: Twig) -> float:
-    """Estimate of how much two queries have in common, from the queries alone (section 3.1.2).
+    """Estimates how much two queries have in common, from the queries alone (section 3.1.2).
 
     Share of the nodes of the one that can be mapped on nodes of the other with compatible labels, edges and tests; 1
     where one contains the other, 0 where they demand different values of one attribute.
@@ -181,7 +181,7 @@ def _contradict(one: Twig, other: Twig) -> bool:
 
 
 def shortened(twig: Twig) -> Twig:
-    """A wider query: without its deepest nodes, or, for a single node, any document at all."""
+    """Returns a wider query: without its deepest nodes, or, for a single node, any document at all."""
     if not twig.branches:
         return Twig(WILDCARD, True)
     if all(not branch.branches for branch in twig.branches):

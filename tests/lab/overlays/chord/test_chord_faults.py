@@ -12,10 +12,10 @@ from twigcast.lab.overlays.checkers import check_notifications, check_ring
 from twigcast.lab.overlays.chord.build import build_ring, make_peer
 from twigcast.lab.overlays.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
-from twigcast.lab.overlays.trace import Step, TraceShape, random_trace
+from twigcast.lab.overlays.trace import TraceShape, TraceStep, random_trace
 from twigcast.overlay.chord import indexing, maintenance, publication
 from twigcast.overlay.chord.identifiers import Ref
-from twigcast.overlay.chord.messages import Branched, GaveUp, Joined, Neighbours, Notification, Suspected
+from twigcast.overlay.chord.messages import Branched, Joined, Neighbours, Notification, RingFailure, Suspected
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
 from twigcast.overlay.core import LinkSettings
@@ -35,16 +35,16 @@ def delivered(run: ChordRun, kind: type) -> list[Any]:
     return [entry.item for entry in run.simulator.journal.delivered() if isinstance(entry.item, kind)]
 
 
-def population(seed: int, nodes: int) -> list[Step]:
+def population(seed: int, nodes: int) -> list[TraceStep]:
     """Thirty subscriptions on a quiet ring."""
     shape = TraceShape(nodes=nodes, duration=200, joins=0, leaves=0, crashes=0, subscriptions=30, publications=0,
                        withdrawals=0)  # fmt: skip
     return random_trace(seed, shape, random_queries(seed, 30), [None])
 
 
-def publications(seed: int, start: float, nodes: list[int]) -> list[Step]:
+def publications(seed: int, start: float, nodes: list[int]) -> list[TraceStep]:
     return [
-        Step(start + 10 * number, "publish", nodes[number % len(nodes)], document)
+        TraceStep(start + 10 * number, "publish", nodes[number % len(nodes)], document)
         for number, document in enumerate(random_messages(seed, 20, f"after{start}-"))
     ]
 
@@ -60,7 +60,7 @@ def owners_in_a_row(settings: ChordSettings, nodes: int, count: int) -> list[int
 @pytest.mark.parametrize("seed", range(3))
 def test_no_subscription_is_lost_when_all_but_one_replica_fail_at_once(seed: int) -> None:
     victims = owners_in_a_row(ROBUST, 12, ROBUST.replicas - 1)
-    trace = population(seed, 12) + [Step(600, "crash", victim) for victim in victims]
+    trace = population(seed, 12) + [TraceStep(600, "crash", victim) for victim in victims]
     trace += publications(seed, 602, [node for node in range(12) if node not in victims])
     run = start_run(trace, 12, seed=seed)
     run.run(settle=1500)
@@ -71,7 +71,7 @@ def test_no_subscription_is_lost_when_all_but_one_replica_fail_at_once(seed: int
 def test_the_checker_sees_what_is_lost_without_replicas() -> None:
     settings = dataclasses.replace(ROBUST, replicas=1)
     victims = owners_in_a_row(settings, 12, 1)
-    trace = [*population(1, 12), Step(600, "crash", victims[0])]
+    trace = [*population(1, 12), TraceStep(600, "crash", victims[0])]
     trace += publications(1, 900, [node for node in range(12) if node not in victims])
     run = start_run(trace, 12, settings)
     run.run(settle=1500)
@@ -79,8 +79,8 @@ def test_the_checker_sees_what_is_lost_without_replicas() -> None:
 
 
 def test_all_peers_but_one_fail_at_once() -> None:
-    trace = population(2, 8) + [Step(600, "crash", node) for node in range(1, 8)]
-    trace += [Step(2000, "subscribe", 0, ("late", Path.absolute(descendant("a"))))]
+    trace = population(2, 8) + [TraceStep(600, "crash", node) for node in range(1, 8)]
+    trace += [TraceStep(2000, "subscribe", 0, ("late", Path.absolute(descendant("a"))))]
     trace += publications(2, 2500, [0])
     run = start_run(trace, 8)
     run.run(settle=1500)
@@ -111,7 +111,7 @@ def test_a_node_whose_seeds_are_all_dead_gives_up_by_name() -> None:
     simulator.add(make_peer(5, ROBUST))
     simulator.command(5, maintenance.start_join, (1, 2))
     simulator.run(until=2000)
-    assert items == [GaveUp("join", "no seed took this node in")]
+    assert items == [RingFailure("join", "no seed took this node in")]
 
 
 class Liar(Peer):
@@ -168,7 +168,7 @@ def test_a_joining_node_that_forges_its_place_is_refused() -> None:
     simulator.add(make_peer(77, ROBUST, identifier=12345))
     simulator.command(77, maintenance.start_join, (0,))
     simulator.run(until=500)
-    assert (77, GaveUp("join", "the identifier is not the hash of the address")) in items
+    assert (77, RingFailure("join", "the identifier is not the hash of the address")) in items
     assert not any(isinstance(item, Joined) for _, item in items)
 
 
@@ -184,7 +184,7 @@ def test_identifier_clashes() -> None:
     simulator.add(make_peer(7, settings, identifier=40))
     simulator.command(7, maintenance.start_join, (0,))
     simulator.run(until=200)
-    assert (7, GaveUp("join", "identifier 40 is taken")) in items
+    assert (7, RingFailure("join", "identifier 40 is taken")) in items
 
 
 def test_a_large_message_travels_in_fragments_and_matches_the_same() -> None:
@@ -195,8 +195,8 @@ def test_a_large_message_travels_in_fragments_and_matches_the_same() -> None:
     assert len(pieces) > 3
     assert all(piece.size_bytes <= 1500 for piece in pieces)
     queries = [*random_queries(5, 40), Path.absolute(child("a", nested(child("d"))), child("b"), child("c"))]
-    trace = [Step(5.0 + n, "subscribe", n % 6, (f"s{n}", query)) for n, query in enumerate(queries)]
-    trace.append(Step(600, "publish", 2, document))
+    trace = [TraceStep(5.0 + n, "subscribe", n % 6, (f"s{n}", query)) for n, query in enumerate(queries)]
+    trace.append(TraceStep(600, "publish", 2, document))
     run = start_run(trace, 6, settings)
     run.run(settle=600)
     assert check_notifications(run.simulator.journal, trace, matches) == []
@@ -222,17 +222,17 @@ def test_a_peer_refuses_what_is_over_its_limit() -> None:
     publisher = next(peer for peer in run.peers if peer is not owner)
     run.simulator.command(publisher.address, publication.publish, document)
     run.simulator.run(until=100)
-    assert delivered(run, GaveUp) == [GaveUp("expand start", f"a message of {document.size_bytes} bytes")]
+    assert delivered(run, RingFailure) == [RingFailure("expand start", f"a message of {document.size_bytes} bytes")]
 
 
 def test_a_query_whose_peer_has_just_left_is_indexed_all_the_same() -> None:
     victims = owners_in_a_row(ROBUST, 10, 2)
     node = next(node for node in range(10) if node not in victims)
     trace = [
-        Step(100, "leave", victims[0]),
-        Step(100.5, "subscribe", node, ("s", Path.absolute(descendant("a")))),
-        Step(130, "crash", victims[1]),
-        Step(130.5, "subscribe", node, ("t", Path.absolute(child("a"), descendant("b")))),
+        TraceStep(100, "leave", victims[0]),
+        TraceStep(100.5, "subscribe", node, ("s", Path.absolute(descendant("a")))),
+        TraceStep(130, "crash", victims[1]),
+        TraceStep(130.5, "subscribe", node, ("t", Path.absolute(child("a"), descendant("b")))),
     ]
     trace += publications(3, 800, [node])
     run = start_run(trace, 10)
@@ -299,7 +299,7 @@ def test_impossible_settings_are_named(make: Any) -> None:
 
 
 def test_unknown_steps_of_a_trace_are_named() -> None:
-    run = start_run([Step(1, "explode", 0)], 2)
+    run = start_run([TraceStep(1, "explode", 0)], 2)
     with pytest.raises(TraceError, match="explode"):
         run.run(settle=10)
 
@@ -307,7 +307,7 @@ def test_unknown_steps_of_a_trace_are_named() -> None:
 def test_a_link_gives_up_after_its_attempts() -> None:
     link = LinkSettings(reliable=True, retry_delay=2.0, attempts_max=3)
     settings = dataclasses.replace(ROBUST, link=link)
-    run = start_run([Step(5, "crash", 1)], 3, settings)
+    run = start_run([TraceStep(5, "crash", 1)], 3, settings)
     run.run(settle=400)
     assert check_ring(run.peers) == []
 
@@ -317,7 +317,7 @@ def test_reports_that_overtake_each_other_do_not_complete_a_publication() -> Non
     run = start_run([], 1)
     peer = run.peers[0]
     document = message("tree", b"<a/>")
-    progress = publication.Progress([document])
+    progress = publication.PublicationProgress([document])
     root, child_a, child_b, grandchild = 11, 22, 33, 44
     progress.open = root
     peer.publications["tree"] = progress

@@ -14,13 +14,13 @@ from tests.overlay.overlay_population import matches, random_messages, random_qu
 from twigcast.lab.overlays.checkers import check_conservation, check_copies, check_notifications, check_ring
 from twigcast.lab.overlays.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.lab.overlays.simulator import NetworkFaults
-from twigcast.lab.overlays.trace import Step, TraceShape, random_trace
+from twigcast.lab.overlays.trace import TraceShape, TraceStep, random_trace
 from twigcast.overlay.chord.messages import Notification, Published
 
 SHAPE = TraceShape(duration=1000.0, joins=3, leaves=2, crashes=3, crashes_at_once=2, subscriptions=15, publications=10)
 
 
-def run(seed: int, shape: TraceShape, faults: NetworkFaults, **settings: object) -> tuple[ChordRun, list[Step]]:
+def run(seed: int, shape: TraceShape, faults: NetworkFaults, **settings: object) -> tuple[ChordRun, list[TraceStep]]:
     # Every message has its own name: a message that was published twice could not be told from a late one.
     trace = random_trace(seed, shape, random_queries(seed, 15), random_messages(seed, shape.publications))
     chosen = dataclasses.replace(ROBUST, **settings)  # type: ignore[arg-type]
@@ -29,7 +29,7 @@ def run(seed: int, shape: TraceShape, faults: NetworkFaults, **settings: object)
     return result, trace
 
 
-def assert_sound(result: ChordRun, trace: list[Step]) -> None:
+def assert_sound(result: ChordRun, trace: list[TraceStep]) -> None:
     assert check_notifications(result.simulator.journal, trace, matches) == []
     assert check_ring(result.peers) == []
     assert check_copies(result.peers, ROBUST.replicas) == []
@@ -73,7 +73,7 @@ def test_rings_parted_by_a_partition_join_again(seed: int) -> None:
     trace = random_trace(seed, shape, random_queries(seed, 15), random_messages(seed, 10))
     after = max(step.time for step in trace) + 1500
     delayed = [
-        Step(after + 20 * n, "publish", n % shape.nodes, m) for n, m in enumerate(random_messages(seed, 8, "late"))
+        TraceStep(after + 20 * n, "publish", n % shape.nodes, m) for n, m in enumerate(random_messages(seed, 8, "late"))
     ]
     trace += delayed
     result = start_run(trace, shape.nodes, ROBUST, NetworkFaults(0.5, 1.5), seed)

@@ -12,7 +12,7 @@ from tests.overlay.overlay_population import matches, random_messages, random_qu
 from twigcast.lab.overlays.checkers import check_copies, check_notifications, check_ring
 from twigcast.lab.overlays.chord.scenario import ROBUST, ChordRun, start_run
 from twigcast.lab.overlays.simulator import NetworkFaults
-from twigcast.lab.overlays.trace import Step, TraceShape, random_trace
+from twigcast.lab.overlays.trace import TraceShape, TraceStep, random_trace
 
 JITTER = NetworkFaults(0.5, 1.5)
 LOSSY = NetworkFaults(0.2, 2.5, loss=0.03, duplication=0.03)
@@ -31,7 +31,9 @@ ROUND = 50.0
 ROUNDS = 8
 
 
-def run(seed: int, faults: NetworkFaults, shape: TraceShape = SHAPE, **settings: object) -> tuple[ChordRun, list[Step]]:
+def run(
+    seed: int, faults: NetworkFaults, shape: TraceShape = SHAPE, **settings: object
+) -> tuple[ChordRun, list[TraceStep]]:
     """One small ring after its trace; every message has its own name."""
     chosen = dataclasses.replace(shape, nodes=4 + seed % 5)
     queries, messages = random_queries(seed, shape.subscriptions), random_messages(seed, shape.publications)
@@ -41,7 +43,7 @@ def run(seed: int, faults: NetworkFaults, shape: TraceShape = SHAPE, **settings:
     return result, trace
 
 
-def judged(result: ChordRun, trace: list[Step], rounds: int, whole: bool) -> Violations:
+def judged(result: ChordRun, trace: list[TraceStep], rounds: int, whole: bool) -> Violations:
     """What all checkers find in the end. An edge may be pruned just when the trace ends, and its states one by one."""
     return settled(
         lambda: result.simulator.run(until=result.simulator.now + ROUND),
@@ -87,7 +89,9 @@ def play_partition(seed: int) -> Violations:
     trace = random_trace(seed, shape, random_queries(seed, 8), random_messages(seed, 6))
     after = max(step.time for step in trace) + 700
     delayed = random_messages(seed, 4, "late")
-    trace += [Step(after + 20 * number, "publish", number % shape.nodes, item) for number, item in enumerate(delayed)]
+    trace += [
+        TraceStep(after + 20 * number, "publish", number % shape.nodes, item) for number, item in enumerate(delayed)
+    ]
     result = start_run(trace, shape.nodes, ROBUST, JITTER, seed)
     result.run(settle=ROUND * ROUNDS)
     cut = next(step.time for step in trace if step.what == "partition")

@@ -16,7 +16,7 @@ from twigcast.lab.overlays.codd.measures import check_deliveries, check_tree
 from twigcast.lab.overlays.codd.scenario import ROBUST, CoddRun, start_run
 from twigcast.lab.overlays.journal import Journal
 from twigcast.lab.overlays.simulator import NetworkFaults
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 
 JITTER = NetworkFaults(0.5, 1.5)
 LOSSY = NetworkFaults(0.2, 2.5, loss=0.03, duplication=0.03)
@@ -24,28 +24,28 @@ LOSSY = NetworkFaults(0.2, 2.5, loss=0.03, duplication=0.03)
 
 def make_trace(
     seed: int, joins: int = 14, late: int = 6, leaves: int = 4, crashes: int = 4, documents: int = 150
-) -> tuple[InterestModel, list[Step]]:
+) -> tuple[InterestModel, list[TraceStep]]:
     """Nodes join through random seeds, some leave and some crash while the stream runs."""
     generator = random.Random(seed)
     model = InterestModel(InterestShape(joins + late + 1, classes=6, change_every=40), seed)
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     live: list[int] = []
     for address in range(1, joins + 1):
         seeds = (generator.choice([0, 0, 0, *live]),)
-        steps.append(Step(generator.uniform(0, 300), "join", address, (address, seeds)))
+        steps.append(TraceStep(generator.uniform(0, 300), "join", address, (address, seeds)))
         live.append(address)
     steps.extend(
-        Step(generator.uniform(300, 1500), "join", address, (address, (0, generator.choice(live))))
+        TraceStep(generator.uniform(300, 1500), "join", address, (address, (0, generator.choice(live))))
         for address in range(joins + 1, joins + late + 1)
     )
     going = generator.sample(live, leaves + crashes)
     for number, address in enumerate(going):
-        steps.append(Step(generator.uniform(500, 1500), "leave" if number < leaves else "crash", address))
-    steps.extend(Step(300 + item.number * 10.0, "publish", 0, item) for item in model.items(documents))
+        steps.append(TraceStep(generator.uniform(500, 1500), "leave" if number < leaves else "crash", address))
+    steps.extend(TraceStep(300 + item.number * 10.0, "publish", 0, item) for item in model.items(documents))
     return model, sorted(steps, key=lambda step: step.time)
 
 
-def play(seed: int, faults: NetworkFaults, **settings: object) -> tuple[CoddRun, InterestModel, list[Step]]:
+def play(seed: int, faults: NetworkFaults, **settings: object) -> tuple[CoddRun, InterestModel, list[TraceStep]]:
     model, trace = make_trace(seed)
     chosen = dataclasses.replace(
         ROBUST,
@@ -59,7 +59,7 @@ def play(seed: int, faults: NetworkFaults, **settings: object) -> tuple[CoddRun,
     return run, model, trace
 
 
-def assert_sound(run: CoddRun, model: InterestModel, trace: list[Step]) -> None:
+def assert_sound(run: CoddRun, model: InterestModel, trace: list[TraceStep]) -> None:
     assert check_deliveries(run.simulator.journal, trace, model) == []
     assert check_tree(run) == []
 

@@ -17,7 +17,7 @@ from twigcast.lab.overlays.simulator import NetworkFaults
 from twigcast.overlay.codd import leave
 from twigcast.overlay.codd.engine import Item
 from twigcast.overlay.codd.filters import AggregateFilter
-from twigcast.overlay.codd.messages import Add, GaveUp, Received, StreamEnded
+from twigcast.overlay.codd.messages import Add, Received, StreamEnded, TreeFailure
 from twigcast.overlay.codd.node import CoddNode, Uplink
 from twigcast.overlay.codd.settings import CoddSettings
 from twigcast.overlay.codd.summary import DataSummary
@@ -292,7 +292,7 @@ def test_the_root_crashes() -> None:
     with pytest.raises(EmptyNetwork, match="producer"):
         _ = run.root
     run.simulator.run(until=run.simulator.now + 3000)
-    assert {node for node, _ in deliveries(run, GaveUp)} == set(range(1, 6))
+    assert {node for node, _ in deliveries(run, TreeFailure)} == set(range(1, 6))
 
 
 def test_all_nodes_fail_at_once_and_others_join() -> None:

@@ -83,6 +83,7 @@ def test_no_message_for_a_rewriting_query_is_lost() -> None:
                 assert satisfied(routing, tree), f"seed {seed}: {queries[int(key)]}\n{texts(routing)}\n{message}"
 
 
+@pytest.mark.slow
 def test_implications_hold_on_messages() -> None:
     result = 0
     for number in range(ROUNDS):

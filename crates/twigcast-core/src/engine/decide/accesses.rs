@@ -172,7 +172,7 @@ impl MessageRun<'_, '_> {
                 match self.condition(entry.residual, node) {
                     Ok(holds) => last = (entry.residual, holds),
                     Err(error) => {
-                        decisions.fail(query, error);
+                        decisions.fail_shared(query, error);
                         continue;
                     }
                 }
@@ -196,7 +196,7 @@ impl Decisions {
     fn fail_if_open(&mut self, entry: AccessEntry, error: &EvalError) {
         let query = entry.query & !WHOLE;
         if !self.is_decided(query) {
-            self.fail(query, error.clone());
+            self.fail_shared(query, error.clone());
         }
     }
 }

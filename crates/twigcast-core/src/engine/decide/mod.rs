@@ -43,6 +43,8 @@ pub(super) struct Decisions {
     refuted: QuerySet,
     pub(super) failures: Vec<(u32, EvalError)>,
     failed: QuerySet,
+    /// Queries that failed since what they share with others is too expensive to read; each may be decided by itself.
+    pub(super) alone: Vec<u32>,
     attribute_atoms: SatisfiedAtoms,
     /// Those that their text satisfies.
     content_atoms: SatisfiedAtoms,
@@ -72,6 +74,7 @@ impl Decisions {
         self.refuted.clear();
         self.failures.clear();
         self.failed.clear();
+        self.alone.clear();
         self.levels.reset(&self.attribute_atoms.atoms, &self.content_atoms.atoms);
         self.attribute_atoms.clear();
         self.content_atoms.clear();
@@ -98,6 +101,15 @@ impl Decisions {
         if self.failed.insert_new(query) {
             self.failures.push((query, error));
         }
+    }
+
+    /// Records that what a query shares with others failed. A query that is only too expensive so is decided by itself in
+    /// the end.
+    fn fail_shared(&mut self, query: u32, error: EvalError) {
+        if matches!(error, EvalError::BudgetExceeded { .. }) && !self.failed.contains(query) {
+            self.alone.push(query);
+        }
+        self.fail(query, error);
     }
 
     fn is_decided(&self, query: u32) -> bool {

@@ -55,7 +55,7 @@ impl ProductPaths {
         self.node_of.get(state.index()).is_some_and(|&node| node != PathNodeId::ABSENT)
     }
 
-    /// Records that a second path leads to a product state.
+    /// Marks the paths as broken if a second path leads to one of their product states.
     pub(super) fn mark_several_paths(&mut self, state: ProductStateId) {
         self.is_broken |= self.has(state);
     }

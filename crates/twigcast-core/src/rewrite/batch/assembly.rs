@@ -59,7 +59,7 @@ impl ResultAssembly<'_> {
             let parts = &mut parts[..results.len()];
             self.resolve_parts(results, parts);
             for alike in parts.chunk_by(|a, b| a.form == b.form) {
-                let form = self.prepared.constructors().form(alike[0].form);
+                let form = self.prepared.constructors.form(alike[0].form);
                 let shorts = form.shorts.as_ref().map(|shorts| (shorts, shorts.columns.len()));
                 let position = AppendPosition { out: &mut out, end, before };
                 let done;
@@ -83,7 +83,7 @@ impl ResultAssembly<'_> {
     #[inline(always)]
     fn resolve_parts(&self, results: &[(ResultConstructorId, u32)], parts: &mut [ResultParts]) {
         let prepared = self.prepared;
-        let (constructors, groups) = (prepared.constructors(), prepared.groups());
+        let (constructors, groups) = (&*prepared.constructors, &prepared.groups[..]);
         for (&(constructor, group), parts) in results.iter().zip(parts) {
             let MatchedGroup { set, bindings, .. } = groups[group as usize];
             let columns = constructors.inline_columns(constructor).map(|column| prepared.start_of(column));
@@ -91,8 +91,8 @@ impl ResultAssembly<'_> {
         }
     }
 
-    /// Appends results of one form with `COLUMNS` columns and short constants, while there is space. Returns their number
-    /// and the end of the last.
+    /// Appends results of one form with `COLUMNS` columns and short constants, while there is space. Returns their
+    /// number and the end of the last.
     #[inline(always)]
     fn append_alike<const COLUMNS: usize>(
         &self,
@@ -102,7 +102,7 @@ impl ResultAssembly<'_> {
         ends: &mut [u64],
     ) -> (usize, u32) {
         // Local values: the compiler need not read them again after bytes are written.
-        let (entries, sets, source) = (self.prepared.all_entries(), self.prepared.all_sets(), self.source);
+        let (entries, sets, source) = (&self.prepared.entries[..], &self.prepared.sets[..], self.source);
         let head = shorts.head;
         let (has_empty, empty) = (shorts.empty.is_some(), shorts.empty.unwrap_or_default());
         let after: [ShortConstant; COLUMNS] = array::from_fn(|column| shorts.columns[column].1);
@@ -156,7 +156,7 @@ impl ResultAssembly<'_> {
             if out.bytes_after(end) < self.bytes_max + STEP {
                 break;
             }
-            let columns = prepared.constructors().columns(parts.constructor);
+            let columns = prepared.constructors.columns(parts.constructor);
             let entries = |column: u32| prepared.entries(columns[column as usize], parts.bindings);
             end = out.push_all(end, &form.prefix);
             for_each_member(prepared.set(parts.set, parts.bindings), |binding| {

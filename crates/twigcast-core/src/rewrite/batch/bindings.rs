@@ -41,14 +41,14 @@ pub(super) struct MessageBindings {
     active: Vec<BindingListId>,
     /// By list: `true` if its bindings have one label path, so that ranks are numbers.
     is_ranked: Vec<bool>,
-    /// By list of several label paths, and by node that is one of its bindings: the binding's number. Empty if the tables
-    /// would become too large; then numbers are found by binary search.
+    /// By list of several label paths, and by node that is one of its bindings: the binding's number. Empty if the
+    /// tables would become too large; then numbers are found by binary search.
     number_of: Vec<Vec<u32>>,
     number_count: usize,
     /// By list: number of words of a set of its bindings.
     words: Vec<usize>,
-    /// The conditions that bindings satisfy, by the ranges of [`ConditionIndex::range_of_list`], and the end of those of
-    /// each list.
+    /// The conditions that bindings satisfy, by the ranges of [`ConditionIndex::range_of_list`], and the end of those
+    /// of each list.
     satisfied: Vec<BindingConditionId>,
     satisfied_ends: Vec<u32>,
     /// By condition: see [`ConditionBindings::narrow`]. One more entry, which is never 0, stands for conditions that no
@@ -59,8 +59,8 @@ pub(super) struct MessageBindings {
     all: Vec<u64>,
     value_bytes: usize,
     values: ValueIndex,
-    /// The values of a reading that are equal to constants; the bindings of the current strand above each of them; and the
-    /// set of each binding alone.
+    /// The values of a reading that are equal to constants; the bindings of the current strand above each of them; and
+    /// the set of each binding alone.
     equal: Vec<(NodeId, ConditionRow)>,
     ancestors: Vec<NodeId>,
     sets: Vec<u64>,
@@ -349,8 +349,8 @@ impl MessageBindings {
         }
     }
 
-    /// Adds the conditions of columns whose sets of bindings take one word. Whether a condition was satisfied before cannot
-    /// be predicted, so the loop has no jump for it.
+    /// Adds the conditions of columns whose sets of bindings take one word. Whether a condition was satisfied before
+    /// cannot be predicted, so the loop has no jump for it.
     #[inline]
     fn add_narrow(
         &mut self,
@@ -410,7 +410,8 @@ impl MessageBindings {
         }
     }
 
-    /// Calls back, list by list, with queries that have the same conditions and with the set of bindings that satisfy them.
+    /// Calls back, list by list, with queries that have the same conditions and with the set of bindings that satisfy
+    /// them.
     pub fn walk(&mut self, index: &ConditionIndex, mut matched: impl FnMut(&Self, BindingListId, &[u64], MemberRange)) {
         let (mut stack, mut all) = (std::mem::take(&mut self.stack), std::mem::take(&mut self.all));
         for &list in &self.active {

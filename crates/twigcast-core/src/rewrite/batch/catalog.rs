@@ -1,17 +1,17 @@
 //! The catalog of the queries that the batch rewriter decides, filed when they are registered.
 //!
-//! A *compared path* is a binding path with a path relative to its bindings. A *condition class* is a compared path with
-//! a constant that it must be equal to. A *result plan* is a binding path with what is made of its bindings. A query is a
-//! *member* of one class, may ask for further classes too, and has one plan. All parts are shared and counted, so that
-//! adding or removing a query takes time in proportion to its own size.
+//! A *compared path* is a binding path with a path relative to its bindings. A *condition class* is a compared path
+//! with a constant that it must be equal to. A *result plan* is a binding path with what is made of its bindings. A
+//! query is a *member* of one class, may ask for further classes too, and has one plan. All parts are shared and
+//! counted, so that adding or removing a query takes time in proportion to its own size.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::ids::{
-    BindingPathId, ComparedPathId, ConditionClassId, ConstantId, FurtherClassesId, ResultPlanId, SharedPathId,
-    SkeletonId, TableId,
+    BindingPathId, ComparedPathId, ConditionClassId, ConstantId, ResultPlanId, SharedPathId, SkeletonId, TableId,
 };
 
 use super::super::program::Program;
@@ -29,9 +29,6 @@ const CHANGES_MIN: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct BindingPath {
     pub path: LinearPath,
-    shared_id: SharedPathId,
-    /// The class of the queries without a condition; `ABSENT` if there is none.
-    unconditional: ConditionClassId,
 }
 
 /// A binding path and a path from its bindings.
@@ -39,7 +36,6 @@ pub(super) struct BindingPath {
 pub(super) struct ComparedPath {
     pub source: BindingPathId,
     pub path: LinearPath,
-    shared_id: SharedPathId,
     /// Number of classes that compare it. Other uses return it.
     pub class_count: u32,
 }
@@ -59,8 +55,6 @@ pub(super) struct ConditionClass {
 pub(super) struct ClassMember {
     pub query: u32,
     pub plan: ResultPlanId,
-    /// The further classes that it asks for; `ABSENT` for none.
-    pub further: FurtherClassesId,
 }
 
 /// The result that queries make of the bindings of one path.
@@ -79,56 +73,61 @@ struct CatalogPosition {
     index: u32,
 }
 
-/// Objects by id with a count of their uses. Ids of released objects are reused.
+/// Objects by key and by id with a count of their uses. Ids of released objects are reused.
 #[derive(Clone, Debug)]
-pub(super) struct RefCounted<I, T> {
-    entries: Vec<Option<(T, u32)>>,
+pub(super) struct RefCounted<K, I, T> {
+    ids: FxHashMap<K, I>,
+    entries: Vec<Option<(K, T, u32)>>,
     free: Vec<I>,
 }
 
-impl<I, T> Default for RefCounted<I, T> {
+impl<K, I, T> Default for RefCounted<K, I, T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self { ids: FxHashMap::default(), entries: Vec::new(), free: Vec::new() }
     }
 }
 
-impl<I: TableId, T> RefCounted<I, T> {
+impl<K: Clone + Eq + Hash, I: TableId, T> RefCounted<K, I, T> {
     /// Returns a number above the indexes of all ids.
     pub fn bound(&self) -> usize {
         self.entries.len()
     }
 
     fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.ids.len()
     }
 
     /// Returns the object of an id.
-    #[inline]
     pub fn get(&self, id: I) -> Option<&T> {
-        self.entries.get(id.index())?.as_ref().map(|(object, _)| object)
+        self.entries.get(id.index())?.as_ref().map(|(_, object, _)| object)
     }
 
     fn get_mut(&mut self, id: I) -> Option<&mut T> {
-        self.entries.get_mut(id.index())?.as_mut().map(|(object, _)| object)
+        self.entries.get_mut(id.index())?.as_mut().map(|(_, object, _)| object)
     }
 
     /// Iterates over the objects with their ids, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (I, &T)> {
-        self.entries.iter().enumerate().filter_map(|(id, entry)| Some((I::new(id), &entry.as_ref()?.0)))
+        self.entries.iter().enumerate().filter_map(|(id, entry)| Some((I::new(id), &entry.as_ref()?.1)))
     }
 
-    /// Adds an object with one use.
-    fn insert(&mut self, object: T) -> I {
+    /// Adds a use of the object of a key. Returns its id, and `true` if the object is new.
+    fn acquire(&mut self, key: K, make: impl FnOnce() -> T) -> (I, bool) {
+        if let Some(&existing) = self.ids.get(&key) {
+            self.add_use(existing);
+            return (existing, false);
+        }
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             I::new(self.entries.len() - 1)
         });
-        self.entries[id.index()] = Some((object, 1));
-        id
+        self.ids.insert(key.clone(), id);
+        self.entries[id.index()] = Some((key, make(), 1));
+        (id, true)
     }
 
     fn add_use(&mut self, id: I) {
-        if let Some(Some((_, uses))) = self.entries.get_mut(id.index()) {
+        if let Some(Some((.., uses))) = self.entries.get_mut(id.index()) {
             *uses += 1;
         }
     }
@@ -136,30 +135,31 @@ impl<I: TableId, T> RefCounted<I, T> {
     /// Takes back a use. Returns the object if it was the last.
     fn release(&mut self, id: I) -> Option<T> {
         let entry = self.entries.get_mut(id.index())?;
-        if let Some((_, uses)) = entry {
+        if let Some((.., uses)) = entry {
             *uses -= 1;
             if *uses > 0 {
                 return None;
             }
         }
-        let (object, _) = entry.take()?;
+        let (key, object, _) = entry.take()?;
+        self.ids.remove(&key);
         self.free.push(id);
         Some(object)
     }
 }
 
+/// What plans are equal by.
+type PlanKey = (BindingPathId, SkeletonId, Box<[ComparedPathId]>);
+
 /// The queries that the batch rewriter decides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueryCatalog {
-    pub(super) sources: RefCounted<BindingPathId, BindingPath>,
-    pub(super) compared: RefCounted<ComparedPathId, ComparedPath>,
-    pub(super) classes: RefCounted<ConditionClassId, ConditionClass>,
-    pub(super) plans: RefCounted<ResultPlanId, ResultPlan>,
-    pub(super) further: RefCounted<FurtherClassesId, Box<[ConditionClassId]>>,
-    source_ids: FxHashMap<SharedPathId, BindingPathId>,
-    compared_ids: FxHashMap<(BindingPathId, SharedPathId), ComparedPathId>,
-    class_ids: FxHashMap<(ComparedPathId, ConstantId), ConditionClassId>,
-    plan_ids: FxHashMap<(BindingPathId, SkeletonId, Box<[ComparedPathId]>), ResultPlanId>,
+    pub(super) sources: RefCounted<SharedPathId, BindingPathId, BindingPath>,
+    pub(super) compared: RefCounted<(BindingPathId, SharedPathId), ComparedPathId, ComparedPath>,
+    pub(super) classes: RefCounted<(BindingPathId, ComparedPathId, ConstantId), ConditionClassId, ConditionClass>,
+    pub(super) plans: RefCounted<PlanKey, ResultPlanId, ResultPlan>,
+    /// By query with several conditions: the classes that it asks for besides its own.
+    pub(super) further: FxHashMap<u32, Box<[ConditionClassId]>>,
     /// By query.
     positions: Vec<Option<CatalogPosition>>,
     query_count: usize,
@@ -231,25 +231,28 @@ impl QueryCatalog {
         if columns.iter().any(|(_, path)| path.attribute.is_some()) {
             return None;
         }
-        let source = self.acquire_source(group.source.id, source);
+        let (source, _) = self.sources.acquire(group.source.id, || BindingPath { path: source });
         let mut classes = Vec::with_capacity(compared.len().max(1));
-        for ((id, path), constant) in compared.into_iter().zip(&family.constants) {
-            classes.push(self.acquire_class(source, (id, path), constant.id));
+        for (path, constant) in compared.into_iter().zip(&family.constants) {
+            let compared = self.acquire_compared(source, path);
+            classes.push(self.acquire_class(source, compared, constant.id));
         }
         if classes.is_empty() {
-            classes.push(self.acquire_unconditional(source));
+            classes.push(self.acquire_class(source, ComparedPathId::ABSENT, ConstantId::ABSENT));
         }
         let plan = self.acquire_plan(source, &template.skeleton, columns);
         // The classes and the plan use it from here on.
-        self.release_source(source);
+        self.sources.release(source);
         let first = classes.remove(0);
-        let further = if classes.is_empty() { FurtherClassesId::ABSENT } else { self.further.insert(classes.into()) };
+        if !classes.is_empty() {
+            self.further.insert(query, classes.into());
+        }
         if self.positions.len() <= query as usize {
             self.positions.resize(query as usize + 1, None);
         }
         let class = self.classes.get_mut(first)?;
         self.positions[query as usize] = Some(CatalogPosition { class: first, index: class.members.len() as u32 });
-        class.members.push(ClassMember { query, plan, further });
+        class.members.push(ClassMember { query, plan });
         self.query_count += 1;
         self.add_change(query);
         Some(())
@@ -265,27 +268,11 @@ impl QueryCatalog {
         }
         self.query_count -= 1;
         self.add_change(query);
-        let further = self.further.release(member.further).unwrap_or_default();
+        let further = self.further.remove(&query).unwrap_or_default();
         for &class in std::iter::once(&position.class).chain(&further) {
             self.release_class(class);
         }
         self.release_plan(member.plan);
-    }
-
-    fn acquire_source(&mut self, shared_id: SharedPathId, path: LinearPath) -> BindingPathId {
-        if let Some(&existing) = self.source_ids.get(&shared_id) {
-            self.sources.add_use(existing);
-            return existing;
-        }
-        let id = self.sources.insert(BindingPath { path, shared_id, unconditional: ConditionClassId::ABSENT });
-        self.source_ids.insert(shared_id, id);
-        id
-    }
-
-    fn release_source(&mut self, id: BindingPathId) {
-        if let Some(source) = self.sources.release(id) {
-            self.source_ids.remove(&source.shared_id);
-        }
     }
 
     fn acquire_compared(
@@ -293,74 +280,47 @@ impl QueryCatalog {
         source: BindingPathId,
         (shared_id, path): (SharedPathId, LinearPath),
     ) -> ComparedPathId {
-        if let Some(&existing) = self.compared_ids.get(&(source, shared_id)) {
-            self.compared.add_use(existing);
-            return existing;
+        let make = || ComparedPath { source, path, class_count: 0 };
+        let (id, is_new) = self.compared.acquire((source, shared_id), make);
+        if is_new {
+            self.sources.add_use(source);
         }
-        self.sources.add_use(source);
-        let id = self.compared.insert(ComparedPath { source, path, shared_id, class_count: 0 });
-        self.compared_ids.insert((source, shared_id), id);
         id
     }
 
     fn release_compared(&mut self, id: ComparedPathId) {
         if let Some(compared) = self.compared.release(id) {
-            self.compared_ids.remove(&(compared.source, compared.shared_id));
-            self.release_source(compared.source);
+            self.sources.release(compared.source);
         }
     }
 
+    /// Acquires a class, which takes over the use of the compared path. Both ids are `ABSENT` without a condition.
     fn acquire_class(
         &mut self,
         source: BindingPathId,
-        path: (SharedPathId, LinearPath),
+        compared: ComparedPathId,
         constant: ConstantId,
     ) -> ConditionClassId {
-        let compared = self.acquire_compared(source, path);
-        if let Some(&existing) = self.class_ids.get(&(compared, constant)) {
-            self.classes.add_use(existing);
+        let make = || ConditionClass { source, compared, constant, members: Vec::new() };
+        let (id, is_new) = self.classes.acquire((source, compared, constant), make);
+        if is_new {
+            self.sources.add_use(source);
+            if let Some(compared) = self.compared.get_mut(compared) {
+                compared.class_count += 1;
+            }
+        } else {
             self.release_compared(compared);
-            return existing;
-        }
-        self.sources.add_use(source);
-        if let Some(compared) = self.compared.get_mut(compared) {
-            compared.class_count += 1;
-        }
-        let id = self.classes.insert(ConditionClass { source, compared, constant, members: Vec::new() });
-        self.class_ids.insert((compared, constant), id);
-        id
-    }
-
-    /// Acquires the class of the queries without a condition.
-    fn acquire_unconditional(&mut self, source: BindingPathId) -> ConditionClassId {
-        let existing = self.sources.get(source).map_or(ConditionClassId::ABSENT, |source| source.unconditional);
-        if existing != ConditionClassId::ABSENT {
-            self.classes.add_use(existing);
-            return existing;
-        }
-        self.sources.add_use(source);
-        let (compared, constant) = (ComparedPathId::ABSENT, ConstantId::ABSENT);
-        let id = self.classes.insert(ConditionClass { source, compared, constant, members: Vec::new() });
-        if let Some(source) = self.sources.get_mut(source) {
-            source.unconditional = id;
         }
         id
     }
 
     fn release_class(&mut self, id: ConditionClassId) {
         let Some(class) = self.classes.release(id) else { return };
-        if class.compared == ComparedPathId::ABSENT {
-            if let Some(source) = self.sources.get_mut(class.source) {
-                source.unconditional = ConditionClassId::ABSENT;
-            }
-        } else {
-            self.class_ids.remove(&(class.compared, class.constant));
-            if let Some(compared) = self.compared.get_mut(class.compared) {
-                compared.class_count -= 1;
-            }
-            self.release_compared(class.compared);
+        if let Some(compared) = self.compared.get_mut(class.compared) {
+            compared.class_count -= 1;
         }
-        self.release_source(class.source);
+        self.release_compared(class.compared);
+        self.sources.release(class.source);
     }
 
     fn acquire_plan(
@@ -370,23 +330,20 @@ impl QueryCatalog {
         columns: Vec<(SharedPathId, LinearPath)>,
     ) -> ResultPlanId {
         let columns: Box<[_]> = columns.into_iter().map(|path| self.acquire_compared(source, path)).collect();
-        let plan_key = (source, skeleton.id, columns.clone());
-        if let Some(&existing) = self.plan_ids.get(&plan_key) {
-            self.plans.add_use(existing);
+        let make = || ResultPlan { source, skeleton: Arc::clone(skeleton), columns: columns.clone() };
+        let (id, is_new) = self.plans.acquire((source, skeleton.id, columns.clone()), make);
+        if is_new {
+            self.sources.add_use(source);
+        } else {
             columns.into_iter().for_each(|compared| self.release_compared(compared));
-            return existing;
         }
-        self.sources.add_use(source);
-        let id = self.plans.insert(ResultPlan { source, skeleton: Arc::clone(skeleton), columns });
-        self.plan_ids.insert(plan_key, id);
         id
     }
 
     fn release_plan(&mut self, id: ResultPlanId) {
         if let Some(plan) = self.plans.release(id) {
-            plan.columns.iter().for_each(|&compared| self.release_compared(compared));
-            self.plan_ids.remove(&(plan.source, plan.skeleton.id, plan.columns));
-            self.release_source(plan.source);
+            plan.columns.into_iter().for_each(|compared| self.release_compared(compared));
+            self.sources.release(plan.source);
         }
     }
 }

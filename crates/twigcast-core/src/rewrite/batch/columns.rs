@@ -1,9 +1,9 @@
 //! The elements that returned paths select on one message.
 //!
-//! The elements of the message are visited once, in document order. The label path of each tells the columns that select
-//! it and how many levels up their bindings are ([`super::data_guide`]). The element is added to each requested column, so
-//! that the entries of a column are in document order without sorting. Adjacent elements that no column distinguishes are
-//! added as one slice.
+//! The elements of the message are visited once, in document order. The label path of each tells the columns that
+//! select it and how many levels up their bindings are ([`super::data_guide`]). The element is added to each requested
+//! column, so that the entries of a column are in document order without sorting. Adjacent elements that no column
+//! distinguishes are added as one slice.
 
 use crate::document::{Node, NodeId};
 use crate::ids::GuideNodeId;
@@ -166,8 +166,8 @@ impl ColumnScratch {
     }
 }
 
-/// Returns the index of the next element to visit, and the slice of an element with the elements right after it that the
-/// same columns select: elements of its label path and parent, without elements in them or anything between them.
+/// Returns the index of the next element to visit, and the slice of an element with the elements right after it that
+/// the same columns select: elements of its label path and parent, without elements in them or anything between them.
 #[inline]
 fn adjacent(nodes: &[Node], labels: &[GuideNodeId], first: usize, is_shared: bool) -> (usize, Slice) {
     let Node { span, parent, end, .. } = nodes[first];

@@ -2,12 +2,12 @@
 //!
 //! A *condition* is a column that is compared with a constant, however the paths to the column are spelt. Queries with
 //! the same conditions lie next to each other. Queries with several conditions form trees: the root is the first
-//! condition, and each branch below asks for one more, or for two if no query branches off between them. A message walks
-//! the trees of the conditions that it satisfies, with the set of bindings that satisfy all conditions so far, and leaves
-//! a branch when that set is empty. So a conjunction is decided once for all queries that begin with it. Sibling branches
-//! lie next to each other and are tested without a jump, because the processor cannot predict which of them have
-//! bindings. The first condition of a query is the one that has held least often so far, so that most trees are not
-//! walked.
+//! condition, and each branch below asks for one more, or for two if no query branches off between them. A message
+//! walks the trees of the conditions that it satisfies, with the set of bindings that satisfy all conditions so far,
+//! and leaves a branch when that set is empty. So a conjunction is decided once for all queries that begin with it.
+//! Sibling branches lie next to each other and are tested without a jump, because the processor cannot predict which of
+//! them have bindings. The first condition of a query is the one that has held least often so far, so that most trees
+//! are not walked.
 
 use std::ops::Range;
 
@@ -138,7 +138,8 @@ struct SortedQueries {
 }
 
 impl ConditionIndex {
-    /// Lays out the queries of the catalog. `match_count` returns on how many messages the condition of a class has held.
+    /// Lays out the queries of the catalog. `match_count` returns on how many messages the condition of a class has
+    /// held.
     pub fn of(
         catalog: &QueryCatalog,
         resolution: &PathResolution,
@@ -219,7 +220,7 @@ impl ConditionIndex {
         let Some(first) = self.condition(resolution, class) else { return };
         for member in &class.members {
             let constructor = resolution.constructor_of(member.plan);
-            let further = catalog.further.get(member.further).into_iter().flatten();
+            let further = catalog.further.get(&member.query).into_iter().flatten();
             let mut conditions = vec![first];
             conditions.extend(further.filter_map(|&class| self.condition(resolution, catalog.classes.get(class)?)));
             conditions.sort_unstable();
@@ -302,7 +303,8 @@ impl ConditionIndex {
         self.unconditional.len()
     }
 
-    /// Returns a range that is as long as the conditions of a binding list and one more, apart from those of other lists.
+    /// Returns a range that is as long as the conditions of a binding list and one more, apart from those of other
+    /// lists.
     #[inline]
     pub fn range_of_list(&self, list: BindingListId) -> Range<usize> {
         self.list_starts[list.index()] as usize..self.list_starts[list.index() + 1] as usize
@@ -475,7 +477,8 @@ impl ConditionIndex {
 pub(super) struct ConditionBindings<'a> {
     /// Number of words of a set.
     pub words: usize,
-    /// By condition: the set if it takes one word, otherwise its position in `bits` plus 1. 0 if no binding satisfies it.
+    /// By condition: the set if it takes one word, otherwise its position in `bits` plus 1. 0 if no binding satisfies
+    /// it.
     pub narrow: &'a [u64],
     pub bits: &'a [u64],
 }

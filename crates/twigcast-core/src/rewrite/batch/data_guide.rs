@@ -3,8 +3,8 @@
 //! The label path of an element is the sequence of names from the root to it. A path of child and descendant steps
 //! selects elements by label path alone. So it is resolved once on the tree of label paths, and from then on the label
 //! path of an element, a number, tells which paths select it. Paths that select the same label paths are equal on all
-//! messages seen so far, however they are spelt. Diao 2005 (section 6.6) obtains this by rewriting queries with the DTD;
-//! the data guide learns it from the messages.
+//! messages seen so far, however they are spelt. Diao 2005 (section 6.6) obtains this by rewriting queries with the
+//! DTD; the data guide learns it from the messages.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(super) const ROOT: GuideNodeId = GuideNodeId::from_u32(0);
 /// Number of label paths that are remembered at most.
 const LABEL_PATHS_MAX: usize = 2048;
 
-/// Steps from label paths to their children at most, to resolve all paths. Where elements nest deeply in themselves, each
-/// binding has nearly all label paths below it, and each path visits them anew.
+/// Steps from label paths to their children at most, to resolve all paths. Where elements nest deeply in themselves,
+/// each binding has nearly all label paths below it, and each path visits them anew.
 const RESOLUTION_STEPS_MAX: usize = 1 << 24;
 
 /// Label paths of lists and targets of columns at most, for the same reason.

@@ -1,6 +1,7 @@
 //! Prepared results: who gets what is decided, but no result is written.
 //!
-//! They hold the matching queries in groups, the set of bindings of each group, and the entries of the requested columns.
+//! They hold the matching queries in groups, the set of bindings of each group, and the entries of the requested
+//! columns.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(super) struct Slice {
     pub end: u32,
 }
 
-/// The elements that a column selects from one binding: a slice, or a range of the list of slices if [`SEVERAL`] is set.
+/// The elements that a column selects from one binding: a slice, or a range of the list of slices if [`SEVERAL`] is
+/// set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ColumnEntry {
     pub slice: Slice,
@@ -81,13 +83,18 @@ impl MatchedGroup {
 /// except the message. They can be assembled at any time while the message is kept.
 #[derive(Debug, Default)]
 pub struct PreparedResults {
-    constructors: Arc<ResultConstructors>,
-    index: Arc<ConditionIndex>,
-    groups: Vec<MatchedGroup>,
-    sets: Vec<u64>,
+    /// The constructors of all results.
+    pub(super) constructors: Arc<ResultConstructors>,
+    /// The index that the members of groups are of.
+    pub(super) index: Arc<ConditionIndex>,
+    /// The queries, in groups with the same set of bindings.
+    pub(super) groups: Vec<MatchedGroup>,
+    /// The words of all sets.
+    pub(super) sets: Vec<u64>,
     /// By column: the position of its first entry, [`OVERFLOWED`] or [`UNREQUESTED`].
     columns: Vec<u32>,
-    entries: Vec<ColumnEntry>,
+    /// The entries of all columns.
+    pub(super) entries: Vec<ColumnEntry>,
     /// Number of entries of all requested columns.
     entry_count: u32,
     slices: Vec<Slice>,
@@ -97,8 +104,9 @@ pub struct PreparedResults {
     /// Bytes of the entries with several slices.
     several_bytes: usize,
     /// Each entry is one slice with a step of other bytes after it.
-    is_joined: bool,
-    has_overflowed: bool,
+    pub(super) is_joined: bool,
+    /// Some column exceeded a limit.
+    pub(super) has_overflowed: bool,
     /// Upper bounds of the bindings of a list and of the bytes of a column.
     bindings_max: usize,
     column_bytes_max: usize,
@@ -170,21 +178,6 @@ impl PreparedResults {
         self.bindings_max = self.bindings_max.max(bindings as usize);
     }
 
-    /// Returns the queries, in groups with the same set of bindings.
-    pub(super) fn groups(&self) -> &[MatchedGroup] {
-        &self.groups
-    }
-
-    /// Returns the index that the members of groups are of.
-    pub(super) fn index(&self) -> &ConditionIndex {
-        &self.index
-    }
-
-    /// Returns the constructors of all results.
-    pub(super) fn constructors(&self) -> &ResultConstructors {
-        &self.constructors
-    }
-
     /// Returns the set of bindings at a position.
     #[inline]
     pub(super) fn set(&self, start: u32, bindings: u32) -> &[u64] {
@@ -194,11 +187,6 @@ impl PreparedResults {
     /// Returns `true` if a column exceeded a limit.
     pub(super) fn has_column_overflowed(&self, column: BindingColumnId) -> bool {
         self.columns[column.index()] == OVERFLOWED
-    }
-
-    /// Returns `true` if any column exceeded a limit.
-    pub(super) fn has_overflowed(&self) -> bool {
-        self.has_overflowed
     }
 
     /// Returns `true` if all results can be assembled and none has more than `bytes_max` bytes.
@@ -273,8 +261,8 @@ impl PreparedResults {
         Some(Slice { start: start as u32, end })
     }
 
-    /// Joins the slices of each entry after a copy of the message, unless that takes too much memory. Then each entry is
-    /// one slice with a step of other bytes after it.
+    /// Joins the slices of each entry after a copy of the message, unless that takes too much memory. Then each entry
+    /// is one slice with a step of other bytes after it.
     pub(crate) fn join(&mut self, message: &[u8]) {
         if self.is_joined || self.source(message).len() + self.several_bytes > JOINED_MAX {
             return;
@@ -298,11 +286,6 @@ impl PreparedResults {
         kept.resize(kept.len() + STEP, 0);
     }
 
-    /// Returns `true` if each entry is one slice with a step of other bytes after it.
-    pub(super) fn is_joined(&self) -> bool {
-        self.is_joined
-    }
-
     /// Returns the bytes that slices are ranges of.
     #[inline]
     pub(super) fn source<'a>(&'a self, message: &'a [u8]) -> &'a [u8] {
@@ -320,18 +303,6 @@ impl PreparedResults {
     pub(super) fn entries(&self, column: BindingColumnId, bindings: u32) -> &[ColumnEntry] {
         let start = self.start_of(column) as usize;
         &self.entries[start..start + bindings as usize]
-    }
-
-    /// Returns the words of all sets.
-    #[inline]
-    pub(super) fn all_sets(&self) -> &[u64] {
-        &self.sets
-    }
-
-    /// Returns the entries of all columns.
-    #[inline]
-    pub(super) fn all_entries(&self) -> &[ColumnEntry] {
-        &self.entries
     }
 
     /// Creates the entries, after all columns have been requested.

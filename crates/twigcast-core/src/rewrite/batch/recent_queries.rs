@@ -1,8 +1,8 @@
 //! Queries that were added or removed since the condition index was laid out.
 //!
-//! Laying it out takes time in proportion to all queries, so it is not done for each change. Removed queries are skipped
-//! and added ones decided one by one, until that has cost about as much as a new layout. Skipping costs too: while there
-//! is a removed query, results are numbered delivery by delivery.
+//! Laying it out takes time in proportion to all queries, so it is not done for each change. Removed queries are
+//! skipped and added ones decided one by one, until that has cost about as much as a new layout. Skipping costs too:
+//! while there is a removed query, results are numbered delivery by delivery.
 
 use super::catalog::QueryCatalog;
 

@@ -191,7 +191,7 @@ impl ResultIds {
 
     #[inline]
     fn set<'a>(&self, prepared: &'a PreparedResults, (_, group): (ResultConstructorId, u32)) -> &'a [u64] {
-        let MatchedGroup { set, bindings, .. } = prepared.groups()[group as usize];
+        let MatchedGroup { set, bindings, .. } = prepared.groups[group as usize];
         prepared.set(set, bindings)
     }
 
@@ -207,12 +207,12 @@ impl ResultIds {
 impl UsedConstructors {
     fn of(prepared: &PreparedResults, results: &[(ResultConstructorId, u32)]) -> Self {
         let mut uses = Self { of_result: Vec::with_capacity(results.len()), ..Self::default() };
-        let mut existing = vec![UNUSED; prepared.constructors().len()];
+        let mut existing = vec![UNUSED; prepared.constructors.len()];
         let mut totals = vec![usize::MAX; prepared.column_count()];
         for &(constructor, group) in results {
             let used = &mut existing[constructor.index()];
             if *used == UNUSED {
-                *used = uses.add(prepared, constructor, prepared.groups()[group as usize].bindings, &mut totals);
+                *used = uses.add(prepared, constructor, prepared.groups[group as usize].bindings, &mut totals);
             }
             uses.list[*used as usize].results += 1;
             uses.of_result.push(*used);
@@ -220,7 +220,8 @@ impl UsedConstructors {
         uses
     }
 
-    /// Adds a constructor and returns its index. `totals` caches the bytes of each column; `usize::MAX` stands for none.
+    /// Adds a constructor and returns its index. `totals` caches the bytes of each column; `usize::MAX` stands for
+    /// none.
     fn add(
         &mut self,
         prepared: &PreparedResults,
@@ -228,7 +229,7 @@ impl UsedConstructors {
         bindings: u32,
         totals: &mut [usize],
     ) -> u32 {
-        let constructors = prepared.constructors();
+        let constructors = &prepared.constructors;
         let columns = constructors.columns(constructor);
         let form = constructors.form_of(constructor);
         let from_column = |&column: &BindingColumnId| {
@@ -256,7 +257,7 @@ impl UsedConstructors {
     #[inline]
     pub fn constructor_use<'a>(&'a self, prepared: &'a PreparedResults, used: u32) -> ConstructorUse<'a> {
         let UsedConstructor { form, starts: (start, end), .. } = self.list[used as usize];
-        ConstructorUse { form: prepared.constructors().form(form), starts: &self.starts[start as usize..end as usize] }
+        ConstructorUse { form: prepared.constructors.form(form), starts: &self.starts[start as usize..end as usize] }
     }
 }
 
@@ -271,8 +272,8 @@ pub(super) struct ResultNumbering {
     set_of: Vec<u32>,
     by_set: Vec<u32>,
     starts: Vec<u32>,
-    /// By constructor of the list: its result for the current set. Results are counted from 1 over all messages, so that
-    /// the table need not be cleared: a number from before the current set means none.
+    /// By constructor of the list: its result for the current set. Results are counted from 1 over all messages, so
+    /// that the table need not be cleared: a number from before the current set means none.
     results_by_constructor: Vec<u32>,
     /// By distinct constructor of the current group: its result.
     numbers: Vec<u32>,
@@ -283,7 +284,8 @@ pub(super) struct ResultNumbering {
 }
 
 impl ResultNumbering {
-    /// Assigns ids to the distinct results and passes each query's number to the sink. Skips the queries in `without`, bits.
+    /// Assigns ids to the distinct results and passes each query's number to the sink. Skips the queries in `without`,
+    /// bits.
     pub fn run(
         &mut self,
         prepared: &PreparedResults,
@@ -299,7 +301,7 @@ impl ResultNumbering {
         sink.reserve(count);
         let mut run = NumberingRun { prepared, without, results: &mut results, result_count: 0, sink };
         let mut start = 0;
-        for same in prepared.groups().chunk_by(|a, b| a.list == b.list) {
+        for same in prepared.groups.chunk_by(|a, b| a.list == b.list) {
             self.number_list(same, start, &mut run);
             start += same.len() as u32;
         }
@@ -319,13 +321,13 @@ impl ResultNumbering {
     /// Assigns ids to the results of the groups of one list, of which `start` is the first.
     fn number_list(&mut self, groups: &[MatchedGroup], start: u32, run: &mut NumberingRun<'_, impl ResultSink>) {
         let prepared = run.prepared;
-        let (first, constructors) = prepared.constructors().of_list(groups[0].list);
+        let (first, constructors) = prepared.constructors.of_list(groups[0].list);
         if self.results_by_constructor.len() < constructors {
             self.results_by_constructor.resize(constructors, 0);
             self.numbers.resize(constructors, 0);
         }
         self.sort_by_set(prepared, groups);
-        let has_all = !prepared.has_overflowed() && run.without.is_empty();
+        let has_all = !prepared.has_overflowed && run.without.is_empty();
         let mut start_of_set = 0;
         for set in 0..self.sets.len() {
             let end = self.starts[set] as usize;
@@ -411,8 +413,8 @@ struct NumberingRun<'a, H> {
 }
 
 impl<H: ResultSink> NumberingRun<'_, H> {
-    /// Assigns ids to the results of groups with the same set, where each can be assembled. Whether a query shares the result of
-    /// another cannot be predicted, so the loop has no jump for it.
+    /// Assigns ids to the results of groups with the same set, where each can be assembled. Whether a query shares the
+    /// result of another cannot be predicted, so the loop has no jump for it.
     fn number_all(
         &mut self,
         set: NewBindingSet,
@@ -420,7 +422,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         results_by_constructor: &mut [u32],
     ) {
         let Self { prepared, results, sink, .. } = self;
-        let index = prepared.index();
+        let index = &*prepared.index;
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
@@ -444,7 +446,7 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         (results_of, numbers): (&mut [u32], &mut [u32]),
     ) {
         let Self { prepared, results, sink, .. } = self;
-        let index = prepared.index();
+        let index = &*prepared.index;
         let results = &mut results[set.base as usize..];
         let (shift, mut count) = (set.shift(), 0);
         for (group, members) in groups {
@@ -464,10 +466,11 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         self.result_count = (set.base + count) as usize;
     }
 
-    /// The same where there is one group: each of its constructors makes a result, numbered in the order of the constructors.
+    /// The same where there is one group: each of its constructors makes a result, numbered in the order of the
+    /// constructors.
     fn number_one_group(&mut self, set: NewBindingSet, (group, members): (u32, MemberRange)) {
         let Self { prepared, results, sink, .. } = self;
-        let members = prepared.index().members(members);
+        let members = prepared.index.members(members);
         let first = members[0].distinct_index;
         let results = &mut results[set.base as usize..];
         sink.push_all(members, |IndexedQuery { constructor, distinct_index, .. }| {
@@ -487,19 +490,15 @@ impl<H: ResultSink> NumberingRun<'_, H> {
         let Self { prepared, without, .. } = *self;
         let shift = set.shift();
         for (group, members) in groups {
-            for member in prepared.index().members(members) {
+            for member in prepared.index.members(members) {
                 let word = without.get(member.query as usize / 64);
                 if word.is_some_and(|word| word >> (member.query % 64) & 1 == 1) {
                     continue;
                 }
                 let constructor = set.constructor(member.constructor);
                 let mut number = UNASSEMBLED;
-                if !prepared
-                    .constructors()
-                    .columns(constructor)
-                    .iter()
-                    .any(|&column| prepared.has_column_overflowed(column))
-                {
+                let columns = prepared.constructors.columns(constructor);
+                if !columns.iter().any(|&column| prepared.has_column_overflowed(column)) {
                     let results_by_constructor = &mut results_by_constructor[member.constructor as usize];
                     if *results_by_constructor <= set.before {
                         self.results[self.result_count] = (constructor, group);

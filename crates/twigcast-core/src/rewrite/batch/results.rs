@@ -1,7 +1,7 @@
 //! The results of one message, assembled from prepared results and result ids.
 //!
-//! The part of a result that one binding contributes is a *fragment*. Where a constructor makes several results, each of
-//! its fragments is written once and then copied as a whole.
+//! The part of a result that one binding contributes is a *fragment*. Where a constructor makes several results, each
+//! of its fragments is written once and then copied as a whole.
 
 use crate::ids::ResultConstructorId;
 
@@ -44,8 +44,8 @@ impl BatchResults {
     ) {
         let Self { prepared, columns, .. } = self;
         let mut first = 0;
-        while let Some(&group) = prepared.groups().get(first) {
-            let same = prepared.groups()[first..].iter().take_while(|other| other.list == group.list);
+        while let Some(&group) = prepared.groups.get(first) {
+            let same = prepared.groups[first..].iter().take_while(|other| other.list == group.list);
             let (groups, queries) =
                 same.fold((0, 0), |(groups, queries), group| (groups + 1, queries + group.len() as usize));
             let needed = resolution.constructors.columns_of_list(group.list);
@@ -55,7 +55,7 @@ impl BatchResults {
                 // Few queries of many match: do not fill the columns of the others.
                 let (start, _) = resolution.constructors.of_list(group.list);
                 for number in first..first + groups {
-                    for member in index.members(prepared.groups()[number].members) {
+                    for member in index.members(prepared.groups[number].members) {
                         let constructor = ResultConstructorId::from_u32(start.as_u32() + member.constructor);
                         let columns = resolution.constructors.columns(constructor);
                         columns.iter().for_each(|&column| prepared.request(column, group.bindings));
@@ -123,7 +123,7 @@ fn assemble(
 ) -> Result<(), ExtractError> {
     let source = prepared.source(message);
     let bytes_max = prepared.bytes_max();
-    if prepared.is_joined() && bytes_max <= CHUNK_BYTES && too_large.is_empty() {
+    if prepared.is_joined && bytes_max <= CHUNK_BYTES && too_large.is_empty() {
         ResultAssembly { prepared, results: ids.list(), source, bytes_max }.append_to(output);
         return Ok(());
     }

@@ -1,4 +1,5 @@
-//! The batch rewriter of a thread: follows the catalog, decides its queries on a message, and rewrites those that match.
+//! The batch rewriter of a thread: follows the catalog, decides its queries on a message, and rewrites those that
+//! match.
 
 use std::sync::Arc;
 
@@ -20,8 +21,9 @@ use super::results::BatchResults;
 /// while they are written.
 const NODES_MAX: usize = 1 << 16;
 
-/// Number of branches tested, by query with several conditions, before the first new layout by how often conditions have
-/// held: then testing has cost about as much as the layout. Each further layout takes this many times as many tests.
+/// Number of branches tested, by query with several conditions, before the first new layout by how often conditions
+/// have held: then testing has cost about as much as the layout. Each further layout takes this many times as many
+/// tests.
 const PATIENCE: u64 = 128;
 const PATIENCE_GROWTH: u64 = 8;
 
@@ -75,8 +77,8 @@ impl BatchRewriter {
         self.is_ready
     }
 
-    /// Finds the label paths of a message. Resolves the queries' paths again if there are new label paths or many changes.
-    /// Returns `false` if a limit is reached.
+    /// Finds the label paths of a message. Resolves the queries' paths again if there are new label paths or many
+    /// changes. Returns `false` if a limit is reached.
     fn learn_paths(&mut self, catalog: &QueryCatalog, message: Message<'_>) -> bool {
         if !self.bindings.find_labels(message, &mut self.guide) {
             return false;
@@ -131,7 +133,8 @@ impl BatchRewriter {
         }
     }
 
-    /// Resolves the queries' paths, and lays the queries out again if ids changed. Returns `None` if a limit is reached.
+    /// Resolves the queries' paths, and lays the queries out again if ids changed. Returns `None` if a limit is
+    /// reached.
     fn resolve(&mut self, catalog: &QueryCatalog) -> Option<()> {
         let resolution = PathResolution::of(catalog, &self.guide)?;
         if self.resolved_count == 0 || !self.recent.is_empty() || !resolution.has_same_ids(&self.resolution) {
@@ -183,9 +186,10 @@ impl BatchRewriter {
         self.recent.is_empty() && self.results.prepared.is_certain(bytes_max)
     }
 
-    /// Assigns ids to the distinct results and passes each query's number to the sink, or [`UNASSEMBLED`](super::UNASSEMBLED) if
-    /// the interpreter must produce the result. Returns the numbers of the results over `bytes_max`, ascending.
-    pub(crate) fn name_results(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
+    /// Assigns ids to the distinct results and passes each query's number to the sink, or
+    /// [`UNASSEMBLED`](super::UNASSEMBLED) if the interpreter must produce the result. Returns the numbers of the
+    /// results over `bytes_max`, ascending.
+    pub(crate) fn assign_ids(&mut self, bytes_max: usize, sink: &mut QueryResults) -> Vec<u32> {
         let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
         numbering.run(prepared, ids, self.recent.changed(), sink);
         self.recent.add_numbered(sink.queries.len());
@@ -193,7 +197,7 @@ impl BatchRewriter {
     }
 
     /// Assigns ids to the distinct results where [`Self::is_certain`] holds.
-    pub(crate) fn name_certain_results(&mut self, sink: &mut impl ResultSink) {
+    pub(crate) fn assign_certain_ids(&mut self, sink: &mut impl ResultSink) {
         let BatchResults { prepared, ids, numbering, .. } = &mut self.results;
         numbering.run(prepared, ids, &[], sink);
     }
@@ -205,7 +209,7 @@ impl BatchRewriter {
     }
 
     /// Takes the result ids.
-    pub(crate) fn take_named(&mut self) -> ResultIds {
+    pub(crate) fn take_ids(&mut self) -> ResultIds {
         std::mem::take(&mut self.results.ids)
     }
 

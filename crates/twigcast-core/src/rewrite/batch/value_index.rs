@@ -1,7 +1,7 @@
 //! The constants that a value is equal to: as a text, and as a number.
 //!
-//! Most compared values are short and occur again and again. So the results for short values are cached by their bytes in
-//! the message, and a cached value is neither decoded, nor parsed as a number, nor looked up as a text.
+//! Most compared values are short and occur again and again. So the results for short values are cached by their bytes
+//! in the message, and a cached value is neither decoded, nor parsed as a number, nor looked up as a text.
 
 use crate::document::ByteRange;
 use crate::util::number;

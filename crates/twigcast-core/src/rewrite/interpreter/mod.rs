@@ -1,9 +1,9 @@
 //! The interpreter: runs programs on one message.
 //!
 //! [`Interpreter::op`] writes the items of an instruction, [`Interpreter::values`] writes them as the value of an
-//! attribute, and [`Interpreter::any_passes_in`] only decides whether a binding passes; all three loop over bindings with
-//! [`Interpreter::bindings`]. The markup under construction is in [`node_copy`], the order of bindings in [`order`]. What
-//! several programs share is in [`super::sharing`].
+//! attribute, and [`Interpreter::any_passes_in`] only decides whether a binding passes; all three loop over bindings
+//! with [`Interpreter::bindings`]. The markup under construction is in [`node_copy`], the order of bindings in
+//! [`order`]. What several programs share is in [`super::sharing`].
 
 mod node_copy;
 mod order;
@@ -24,7 +24,7 @@ use super::output::Payloads;
 use super::program::Program;
 use super::program::family::Interner;
 use super::program::instructions::{
-    BoundExpr, ClauseCondition, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey, is_path,
+    BoundExpr, ContentPart, ElementInstruction, FlwrLoop, Instruction, SortKey, is_path,
 };
 use super::sharing::shared::{SharedBindings, SharedState};
 
@@ -189,7 +189,7 @@ impl<'a> Interpreter<'a> {
         for part in &element.head {
             match part {
                 ContentPart::Constant(bytes) => self.markup.output.push(bytes)?,
-                ContentPart::Enclosed(op) => self.template(op)?,
+                ContentPart::Enclosed(op) => self.values(op, &mut true)?,
             }
         }
         let scope = self.markup.open_content(element);
@@ -209,33 +209,29 @@ impl<'a> Interpreter<'a> {
     }
 
     /// Writes an enclosed expression of an attribute: the values of its items, separated by spaces.
-    fn template(&mut self, op: &'a Instruction) -> Result<(), ExtractError> {
-        let mut first = true;
-        self.values(op, &mut first)
-    }
-
-    fn values(&mut self, op: &'a Instruction, first: &mut bool) -> Result<(), ExtractError> {
+    /// `is_first` is `true` until the first value.
+    fn values(&mut self, op: &'a Instruction, is_first: &mut bool) -> Result<(), ExtractError> {
         match op {
-            Instruction::Sequence(ops) => ops.iter().try_for_each(|op| self.values(op, first)),
-            Instruction::Loop(each) => self.repeat(each, &mut |run| run.values(&each.result, first).map(|()| true)),
+            Instruction::Sequence(ops) => ops.iter().try_for_each(|op| self.values(op, is_first)),
+            Instruction::Loop(each) => self.repeat(each, &mut |run| run.values(&each.result, is_first).map(|()| true)),
             Instruction::If { condition, then, otherwise } => {
                 let chosen = if self.boolean(condition)? { then } else { otherwise };
-                self.values(chosen, first)
+                self.values(chosen, is_first)
             }
             Instruction::Value(bound) => match self.value(bound)? {
                 Value::Nodes(nodes) => nodes.into_iter().try_for_each(|node| {
                     let text = self.evaluator.string_value(node)?;
-                    self.attribute_value(&text, first)
+                    self.attribute_value(&text, is_first)
                 }),
-                value => self.attribute_value(&text_of(value), first),
+                value => self.attribute_value(&text_of(value), is_first),
             },
             // The parser accepts no constructors in an attribute.
             Instruction::Element(_) | Instruction::Markup(_) | Instruction::Bindings { .. } => Ok(()),
         }
     }
 
-    fn attribute_value(&mut self, text: &str, first: &mut bool) -> Result<(), ExtractError> {
-        if !std::mem::replace(first, false) {
+    fn attribute_value(&mut self, text: &str, is_first: &mut bool) -> Result<(), ExtractError> {
+        if !std::mem::replace(is_first, false) {
             self.markup.output.push(b" ")?;
         }
         self.markup.output.push_attribute_text(text)
@@ -306,7 +302,9 @@ impl<'a> Interpreter<'a> {
                 Value::Nodes(nodes) if clause.is_for => {
                     for node in nodes {
                         self.slots[variable] = VariableValue::Node(node);
-                        if self.all_pass(&clause.conditions)? && !self.bind_from(each, index + 1, body)? {
+                        if self.all_hold(clause.conditions.iter().map(|condition| &condition.bound))?
+                            && !self.bind_from(each, index + 1, body)?
+                        {
                             return Ok(false);
                         }
                     }
@@ -314,7 +312,7 @@ impl<'a> Interpreter<'a> {
                 }
                 value => {
                     self.slots[variable] = VariableValue::Value(value);
-                    if !self.all_pass(&clause.conditions)? {
+                    if !self.all_hold(clause.conditions.iter().map(|condition| &condition.bound))? {
                         return Ok(true);
                     }
                 }
@@ -323,16 +321,7 @@ impl<'a> Interpreter<'a> {
         body(self)
     }
 
-    fn all_pass(&mut self, conditions: &'a [ClauseCondition]) -> Result<bool, ExtractError> {
-        for condition in conditions {
-            if !self.boolean(&condition.bound)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn all_hold(&mut self, conditions: &'a [BoundExpr]) -> Result<bool, ExtractError> {
+    fn all_hold(&mut self, conditions: impl IntoIterator<Item = &'a BoundExpr>) -> Result<bool, ExtractError> {
         for condition in conditions {
             if !self.boolean(condition)? {
                 return Ok(false);

@@ -1,10 +1,10 @@
 //! Results as markup, and copies of the message's nodes with the namespaces that they need.
 //!
-//! The bytes of an element are copied unchanged. If a prefix that they use is declared outside of them, the declaration is
-//! added to the start tag of the copy, unless the constructors around bind the prefix to the same namespace. A prefix
-//! counts as used if it stands before a colon anywhere in the element, so that qualified names in values and text
-//! (`xsi:type="p:t"`) keep their meaning. An element without a prefix keeps its default namespace, which may be none:
-//! `xmlns=""`.
+//! The bytes of an element are copied unchanged. If a prefix that they use is declared outside of them, the declaration
+//! is added to the start tag of the copy, unless the constructors around bind the prefix to the same namespace. A
+//! prefix counts as used if it stands before a colon anywhere in the element, so that qualified names in values and
+//! text (`xsi:type="p:t"`) keep their meaning. An element without a prefix keeps its default namespace, which may be
+//! none: `xmlns=""`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,9 +1,9 @@
 //! Compiled For-Where-Return queries.
 //!
-//! The compiler turns constructors into constant bytes, moves the conjuncts of `where` to the earliest clause after which
-//! they can be decided, and makes an expression with one `for` variable relative to the node of that variable. Files:
-//! [`instructions`], what a program consists of; [`template`], results that are constant markup around paths; [`family`],
-//! what programs have in common.
+//! The compiler turns constructors into constant bytes, moves the conjuncts of `where` to the earliest clause after
+//! which they can be decided, and makes an expression with one `for` variable relative to the node of that variable.
+//! Files: [`instructions`], what a program consists of; [`template`], results that are constant markup around paths;
+//! [`family`], what programs have in common.
 
 pub(crate) mod family;
 pub(super) mod instructions;

@@ -8,13 +8,14 @@ use rustc_hash::FxHashMap;
 use crate::document::NO_NODE;
 use crate::eval::{Context, EvalError, NodeRef};
 use crate::ids::{ConstantId, ConstantTableId, NodeListId, NodeSetId, SharedColumnId};
-use crate::query::ast::Expr;
+use crate::query::ast::{Expr, VariableId};
 use crate::util::number;
 
 use super::super::ExtractError;
 use super::super::interpreter::Interpreter;
 use super::super::program::Program;
 use super::super::program::family::{Family, FamilyRef, SharedPath};
+use super::super::program::instructions::Instruction;
 use super::super::program::template::{Skeleton, TemplatePiece};
 use super::shared::{
     EMPTY, ENTRY_BYTES, GroupState, KeptPayload, PayloadKey, ReadyGroup, SharedBindings, SharedPayload, SharedRange,
@@ -25,7 +26,7 @@ use super::shared::{
 const SOLE_USER_MAX: usize = 3;
 
 /// Returns `true` if several programs use an object.
-pub(in crate::rewrite) fn is_shared<T>(object: &Arc<T>) -> bool {
+fn is_shared<T>(object: &Arc<T>) -> bool {
     Arc::strong_count(object) > SOLE_USER_MAX
 }
 
@@ -48,8 +49,8 @@ macro_rules! or_full {
 }
 
 impl<'a> Interpreter<'a> {
-    /// Returns the number of a query's payload, or `None` if no binding passes or the query rewrites nothing. `program` is
-    /// called only if the payload cannot be made without it.
+    /// Returns the number of a query's payload, or `None` if no binding passes or the query rewrites nothing. `program`
+    /// is called only if the payload cannot be made without it.
     ///
     /// # Errors
     /// Bindings pass, but the payload cannot be made.
@@ -240,8 +241,8 @@ impl<'a> Interpreter<'a> {
         Ok(Some(GroupState::Ready(ReadyGroup { list, other_conditions, payloads, columns })))
     }
 
-    /// Fills the columns of a group. Returns the position of the first in those of all groups, or `None` if the group is
-    /// better delivered without.
+    /// Fills the columns of a group. Returns the position of the first in those of all groups, or `None` if the group
+    /// is better delivered without.
     fn columns_of(&mut self, list: NodeListId, family: &'a Family) -> Option<usize> {
         let template = family.group.template.as_ref().filter(|template| family.shares_columns(template))?;
         let start = self.shared.group_columns.len();
@@ -341,7 +342,10 @@ impl<'a> Interpreter<'a> {
         };
         self.markup.output.push(&skeleton.prefix)?;
         for &index in chosen.iter() {
-            let filled = |piece: &TemplatePiece| matches!(piece, TemplatePiece::Column(column) if !entry(*column, index).is_empty());
+            let filled = |piece: &TemplatePiece| match piece {
+                TemplatePiece::Constant(_) => false,
+                TemplatePiece::Column(column) => !entry(*column, index).is_empty(),
+            };
             if !has_content && !skeleton.pieces.iter().any(filled) {
                 self.markup.output.push(&skeleton.empty)?;
                 continue;
@@ -447,9 +451,56 @@ impl<'a> Interpreter<'a> {
         }
         Ok(Some(passing))
     }
+
+    /// Writes the result of each binding that [`Interpreter::deliver`] has chosen.
+    pub(in crate::rewrite) fn write_bindings(
+        &mut self,
+        variable: VariableId,
+        result: &'a Arc<Instruction>,
+    ) -> Result<(), ExtractError> {
+        let Some(SharedBindings { list, set }) = self.bindings.take() else { return Ok(()) };
+        let nodes = Rc::clone(&self.shared.lists[list.index()]);
+        let chosen = Rc::clone(&self.shared.sets[set.index()]);
+        chosen.iter().try_for_each(|&index| {
+            self.bind(variable, nodes[index as usize]);
+            self.op(result)
+        })
+    }
+
+    /// Writes the nodes that a path selects from a binding.
+    pub(in crate::rewrite) fn write_path(
+        &mut self,
+        variable: VariableId,
+        path: &'a Arc<Expr>,
+    ) -> Result<(), ExtractError> {
+        let node = self.node_of(variable);
+        let key = (Arc::as_ptr(path), node);
+        let keeps = self.is_sharing && is_shared(path) && self.markup.has_no_declarations();
+        if keeps && let Some(&(start, end)) = self.shared.path_bytes.get(&key) {
+            if start == end {
+                return Ok(());
+            }
+            self.markup.begin_content()?;
+            return self.markup.output.push_raw_text(&self.shared.bytes[start..end]);
+        }
+        let nodes = self.evaluator.nodes(path, Context::at(node))?;
+        let keeps = keeps && nodes.iter().all(|node| matches!(node, NodeRef::Node(_)));
+        if keeps && !nodes.is_empty() {
+            self.markup.begin_content()?;
+        }
+        let start = self.markup.output.position();
+        nodes.iter().try_for_each(|&node| self.markup.copy(&self.evaluator, node))?;
+        if keeps && self.shared.reserve(ENTRY_BYTES) {
+            let position = self.markup.output.since(start).and_then(|bytes| self.shared.keep(bytes));
+            if let Some(position) = position {
+                self.shared.path_bytes.insert(key, position);
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Lists the indexes in `left`, or all below `count`.
+/// Iterates over the indexes in `left`, or all below `count`.
 fn indices(count: usize, left: Option<&[u32]>) -> impl Iterator<Item = usize> + '_ {
     let chosen = left.map_or(count, <[u32]>::len);
     (0..chosen).map(move |at| left.map_or(at, |left| left[at] as usize))

@@ -4,8 +4,8 @@
 //! an object is kept here by its address or id:
 //!
 //! - the *list* of nodes that a binding path selects; paths that select the same nodes share it;
-//! - by compared path and list, the *set* of bindings from which the path selects each constant of some query (the shared
-//!   selection of Diao 2005), and the set of bindings that satisfy any other condition;
+//! - by compared path and list, the *set* of bindings from which the path selects each constant of some query (the
+//!   shared selection of Diao 2005), and the set of bindings that satisfy any other condition;
 //! - the *column* of a returned path and a list: the bytes of the nodes that the path selects from each binding (the
 //!   shared GroupBy); paths that select the same nodes share it;
 //! - the payload that a skeleton and columns make of a set (the shared outer join), once for all queries that get it;
@@ -108,6 +108,7 @@ pub(in crate::rewrite) struct SharedBindings {
 }
 
 /// Everything that is kept for one message: see the module's documentation.
+#[derive(Default)]
 pub(in crate::rewrite) struct SharedState {
     pub(in crate::rewrite) groups: FxHashMap<FamilyGroupId, GroupState>,
     /// By path; `ABSENT` before it is evaluated.
@@ -148,28 +149,11 @@ impl SharedState {
     pub fn new(bytes_max: usize, path_bound: usize) -> Self {
         let empty: Rc<[u32]> = Rc::new([]);
         Self {
-            groups: FxHashMap::default(),
             sources: vec![NodeListId::ABSENT; path_bound],
-            lists: Vec::new(),
-            list_ids: FxHashMap::default(),
             sets: vec![Rc::clone(&empty)],
             set_ids: FxHashMap::from_iter([(empty, EMPTY)]),
-            tables: FxHashMap::default(),
-            table_count: 0,
-            by_constant: FxHashMap::default(),
-            passing: FxHashMap::default(),
-            columns: FxHashMap::default(),
-            column_ids: FxHashMap::default(),
-            column_starts: Vec::new(),
-            entries: Vec::new(),
-            group_columns: Vec::new(),
-            payload_tables: FxHashMap::default(),
-            payloads: FxHashMap::default(),
-            summary_payloads: FxHashMap::default(),
-            errors: Vec::new(),
-            path_bytes: FxHashMap::default(),
-            bytes: Vec::new(),
             bytes_left: bytes_max,
+            ..Self::default()
         }
     }
 

@@ -45,7 +45,7 @@ class Tree(NamedTuple):
 
 
 def measure_tree(tree: Tree) -> list[Measured]:
-    """Nodes join while the first documents flow, then the stream goes on."""
+    """Measures one tree: nodes join while the first documents flow, then the stream goes on."""
     nodes, reorganise, faults = tree.nodes, *TREES[tree.name]
     started = process_time()
     model = PlannedInterests(InterestShape(nodes), SEED, tree.joining + tree.documents)
@@ -75,7 +75,7 @@ def measure_tree(tree: Tree) -> list[Measured]:
 
 
 def measure_spread(point: Point, tasks: Tasks) -> list[Measured]:
-    """Every tree is a task, the largest first, since they take longest."""
+    """Measures every tree in a task of its own, the largest first, since they take longest."""
     p = point.parameters
     sizes = sorted(p["sizes"], reverse=True)
     trees = [Tree(name, nodes, p["joining"], p["documents"]) for nodes in sizes for name in TREES]
@@ -84,7 +84,7 @@ def measure_spread(point: Point, tasks: Tasks) -> list[Measured]:
 
 
 def measure(point: Point) -> list[Measured]:
-    """The same without Spark, one tree after the other."""
+    """Measures the trees without Spark, one after the other."""
     return measure_spread(point, Here())
 
 
@@ -128,7 +128,7 @@ def _forwarded(node: CoddNode) -> float:
 
 
 def points(**parameters: Any) -> list[Point]:
-    """One point: its tasks are trees."""
+    """Returns one point, whose tasks are trees."""
     return [Point("all", parameters)]
 
 

@@ -24,18 +24,18 @@ SWEEP: dict[Scale, list[Point]] = {
 
 
 def runs(point: Point) -> tuple[Outcome, Outcome]:
-    """Without and with reorganisation, under the defaults."""
+    """Returns a run without and one with reorganisation, under the defaults."""
     size = {"nodes": point.parameters["nodes"], "documents": point.parameters["documents"]}
     return interests(**size, reorganise=False, siena=True), interests(**size, siena=True)
 
 
 def informed(point: Point) -> Outcome:
-    """With reorganisation and statistics at the join."""
+    """Returns a run with reorganisation and statistics at the join."""
     return interests(point.parameters["nodes"], point.parameters["documents"], informed=True)
 
 
 def both(rows: Callable[[str, Outcome], list[Measured]]) -> Callable[[Point], list[Measured]]:
-    """Rows of both runs, as series NR and R, and of the informed join with reorganisation."""
+    """Returns a measurement of both runs, as series NR and R, and of the informed join with reorganisation."""
 
     def measure(point: Point) -> list[Measured]:
         still, moving = runs(point)
@@ -148,7 +148,7 @@ GROWN: dict[str, dict[str, Any]] = {
 
 
 def measure_growth(point: Point) -> list[Measured]:
-    """Depth and overhead at growing sizes."""
+    """Measures depth and overhead at growing sizes."""
     rows: list[Measured] = []
     for nodes in point.parameters["sizes"]:
         for fan_out in point.parameters["fan_outs"]:

@@ -6,7 +6,7 @@ from twigcast.lab.experiments.framework.model import Experiment, Figure, Measure
 
 
 def measure(point: Point) -> list[Measured]:
-    """Both systems at one fan-out."""
+    """Measures both systems at one fan-out."""
     size = {"nodes": point.parameters["nodes"], "documents": point.parameters["documents"]}
     outcome = interests(**size, fan_out=int(point.x), siena=True)
     still = interests(**size, fan_out=int(point.x), reorganise=False)

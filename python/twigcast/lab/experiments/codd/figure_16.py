@@ -7,7 +7,7 @@ from twigcast.overlay.documents import Document
 
 
 def measure_data(point: Point) -> list[Measured]:
-    """What the documents and the queries of a data set are like."""
+    """Measures the documents and the queries of a data set."""
     engine, queries, items = xml_workload(XML_SETS[str(point.x)], **point.parameters)
     documents = [item.content for item in items if isinstance(item.content, Document)]
     levels = [element.depth for document in documents for element in document.elements]
@@ -22,7 +22,7 @@ def measure_data(point: Point) -> list[Measured]:
 
 
 def measure_sets(point: Point) -> list[Measured]:
-    """Overhead with and without reorganisation at several fan-outs."""
+    """Measures overhead with and without reorganisation at several fan-outs."""
     size = {"nodes": point.parameters["nodes"], "documents": point.parameters["documents"]}
     rows: list[Measured] = []
     for fan_out in point.parameters["fan_outs"]:
@@ -34,12 +34,12 @@ def measure_sets(point: Point) -> list[Measured]:
 
 
 def measure_frequency(point: Point) -> list[Measured]:
-    """Overhead in time with a request at most every r documents."""
+    """Measures overhead in time with a request at most every r documents."""
     return _course(f"r = {point.x}", point, reorganise_after=int(point.x))
 
 
 def measure_top(point: Point) -> list[Measured]:
-    """Overhead in time when only the worst c of a batch of requests are served."""
+    """Measures overhead in time when only the worst c of a batch of requests are served."""
     top = 0 if point.x == "unlimited" else int(point.x)
     name = "unlimited" if not top else f"top {top}"
     return _course(name, point, top=top, batch=50 if top else 1)

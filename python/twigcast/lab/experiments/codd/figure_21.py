@@ -22,7 +22,7 @@ def measure_thresholds(point: Point) -> list[Measured]:
 
 
 def measure_deltas(point: Point) -> list[Measured]:
-    """Moves and overhead under several least gains."""
+    """Measures moves and overhead under several least gains."""
     size = {"nodes": point.parameters["nodes"], "documents": point.parameters["documents"]}
     rows: list[Measured] = []
     for delta in DELTAS:

@@ -14,7 +14,7 @@ MODELS = {
 
 
 def measure(point: Point) -> list[Measured]:
-    """Insertion depth of the n-th node, averaged over trees and over the last tenth of the nodes."""
+    """Measures the insertion depth of the n-th node, averaged over trees and over the last tenth of the nodes."""
     rows: list[Measured] = []
     generator = random.Random(point.parameters["nodes"])  # noqa: S311 - reproducible, not secret
     nodes = point.parameters["nodes"]

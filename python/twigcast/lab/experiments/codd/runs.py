@@ -45,7 +45,7 @@ XML_PRESETS = {
 
 @dataclass(slots=True)
 class Outcome:
-    """What one run showed.
+    """The results of one run.
 
     Attributes:
         depths: Depth of every node.
@@ -102,7 +102,7 @@ def run_tree(
     seed: int = SEED,
     documents_while_joining: bool = True,
 ) -> Outcome:
-    """Let nodes join, stream documents, look at the overhead after every window."""
+    """Lets nodes join, streams documents, and samples the overhead after every window."""
     run = start_run(engine, settings, seed=seed)
     broker = SienaTree(engine, queries, settings.fan_out, seed) if siena else None
     outcome = Outcome()
@@ -194,7 +194,7 @@ def _grow(run: CoddRun, queries: Sequence[Query], stream: Iterator[Item], docume
 @lru_cache(maxsize=64)
 def interest_run(nodes: int, documents: int, shape: tuple[tuple[str, Any], ...], chosen: tuple[tuple[str, Any], ...],
                  siena: bool = False, informed: bool = False) -> Outcome:  # fmt: skip
-    """A run in the abstract data model."""
+    """Runs a tree in the abstract data model."""
     model = InterestModel(InterestShape(interests=nodes, **dict(shape)), SEED)
     settings = CoddSettings(**dict(chosen), structural_match=informed, balance_ties=informed)
     return run_tree(
@@ -210,7 +210,7 @@ def interest_run(nodes: int, documents: int, shape: tuple[tuple[str, Any], ...],
 
 def interests(nodes: int, documents: int, *, shape: Mapping[str, Any] | None = None, siena: bool = False,
               informed: bool = False, **settings: Any) -> Outcome:  # fmt: skip
-    """The same, with settings by name; runs with equal settings are shared between figures."""
+    """Runs a tree in the abstract data model, with settings by name. Figures share runs with equal settings."""
     chosen = tuple(sorted((shape or {}).items())), tuple(sorted(settings.items()))
     return interest_run(nodes, documents, *chosen, siena, informed)
 
@@ -220,14 +220,14 @@ def interests(nodes: int, documents: int, *, shape: Mapping[str, Any] | None = N
 
 def twig_queries(dtd: str, count: int, seed: int, wildcard: float = 0.2, branch: float = 0.3, deep: float = 0.2,
                  ) -> list[Path]:  # fmt: skip
-    """Twig queries as the source makes them: label `*`, more than one branch, descendant axis by probability."""
+    """Draws twig queries as the paper does: label `*`, more than one branch, descendant axis by probability."""
     schema = bundled_dtd(dtd)
     generator = random.Random(f"twigs {dtd} {seed}")  # noqa: S311 - reproducible, not secret
-    maker = _TwigMaker(ElementGraph(schema), schema.root, generator, wildcard, branch, deep)
+    maker = _TwigGenerator(ElementGraph(schema), schema.root, generator, wildcard, branch, deep)
     return [maker.make() for _ in range(count)]
 
 
-class _TwigMaker:
+class _TwigGenerator:
     """Walks the element graph from the root and branches now and then."""
 
     def __init__(
@@ -260,7 +260,7 @@ class _TwigMaker:
 
 @lru_cache(maxsize=4)
 def xml_workload(dtd: str, nodes: int, documents: int) -> tuple[TwigEngine, list[Query], list[Item]]:
-    """Queries and stream over a DTD; our engine evaluates all queries on each document at once."""
+    """Makes queries and a stream over a DTD. Our engine evaluates all queries on each document at once."""
     schema = bundled_dtd(dtd)
     paths = twig_queries(dtd, nodes, SEED)
     twigs = [twig_of(path) for path in paths]
@@ -284,7 +284,7 @@ def _xml_run(dtd: str, nodes: int, documents: int, chosen: tuple[tuple[str, Any]
 
 
 def xml_run(dtd: str, nodes: int, documents: int, **settings: Any) -> Outcome:
-    """A run over XML; the statistics are a data summary."""
+    """Runs a tree over XML. The statistics are a data summary."""
     return _xml_run(dtd, nodes, documents, tuple(sorted(settings.items())))
 
 
@@ -292,7 +292,7 @@ def xml_run(dtd: str, nodes: int, documents: int, **settings: Any) -> Outcome:
 
 
 def percentiles(series: str, values: Iterable[float], metric: str) -> list[Measured]:
-    """A distribution as its ranked curve at twenty places."""
+    """Returns a distribution as its ranked curve at twenty ranks."""
     ranked = sorted(values)
     if not ranked:
         return []
@@ -301,7 +301,7 @@ def percentiles(series: str, values: Iterable[float], metric: str) -> list[Measu
 
 
 def curve(series: str, points: Iterable[tuple[float, float]], metric: str) -> list[Measured]:
-    """A curve as it is."""
+    """Returns the rows of a curve."""
     return [Measured(series, x, metric, (y,)) for x, y in points]
 
 

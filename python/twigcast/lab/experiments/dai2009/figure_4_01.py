@@ -9,13 +9,13 @@ QUERY = "/bulletin[@rev=1]/head[@id=9]/part[note]/list/entry[low]/high"
 
 
 def message(entries: int) -> bytes:
-    """Entries that hold ``low`` or ``high``, but never both."""
+    """Makes entries that hold ``low`` or ``high``, but never both."""
     pairs = "<entry><low/><mark/></entry><entry><mark/><high/></entry>" * (entries // 2)
     return f'<bulletin rev="1"><head id="9"><part><note/><list>{pairs}</list></part></head></bulletin>'.encode()
 
 
 def measure(point: Point) -> list[Measured]:
-    """One size of the message; 40 repetitions, as published."""
+    """Measures one size of the message, with 40 repetitions, as published."""
     contenders = (YFILTER, BFILTER, BFILTER_PUBLISHED)
     messages = [message(point.parameters["entries"])]
     return measure_filters(point.x, contenders, [QUERY], messages, repetitions=40)

@@ -1,4 +1,4 @@
-"""What the figures of Dai 2009 have in common: their workload, contenders and claims.
+"""The workload, contenders and claims that the figures of Dai 2009 share.
 
 NITF, 10 messages of 10 kB on average with 6 levels; 100 queries per setting unless stated; each point the mean of 10
 runs. The published procedure of BFilter loses matches (and finds some that are none), so it is drawn beside a
@@ -39,7 +39,7 @@ PER_QUERY = (
 def points(
     base: Mapping[str, Any], vary: str, values: Iterable[Any], *, small: Iterable[Any] | None = None
 ) -> dict[Scale, list[Point]]:
-    """A point per value; the published settings are small, so that few need other values at small scale."""
+    """Returns a point per value. The published settings are small, so that few need other values at small scale."""
     published = list(values)
     common = {"dtd": "news", "nested_apart": True, "message_levels": 6, "queries": 100, **base}
     chosen = {"small": published if small is None else list(small), "paper": published}
@@ -53,7 +53,7 @@ def points(
 
 
 def measure(point: Point) -> list[Measured]:
-    """YFilter, BFilter corrected and as published, and our engine."""
+    """Measures YFilter, BFilter corrected and as published, and our engine."""
     return _measure(point, {})
 
 
@@ -64,7 +64,7 @@ def _measure(point: Point, parameters: Mapping[str, Any]) -> list[Measured]:
 
 
 def measure_sets(sets: Mapping[str, Mapping[str, Any]]) -> Callable[[Point], list[Measured]]:
-    """The same for several sets of parameters, each giving a series per contender."""
+    """Measures all contenders under several sets of parameters, each giving a series per contender."""
 
     def measured(point: Point) -> list[Measured]:
         rows = []
@@ -77,7 +77,7 @@ def measure_sets(sets: Mapping[str, Mapping[str, Any]]) -> Callable[[Point], lis
 
 
 def losses(text: str = "BFilter as published finds what there is to find") -> Claim:
-    """How many matches the published procedure loses."""
+    """Returns the claim about the number of matches that the published procedure loses."""
 
     def check(results: Results) -> tuple[bool, str]:
         series = [name for name in results.series(LOST) if name.startswith(BFILTER_PUBLISHED.name)]
@@ -99,7 +99,7 @@ def losses(text: str = "BFilter as published finds what there is to find") -> Cl
 
 
 def wins(text: str, sets: Iterable[str], *, dear: str = "YFilter", cheap: str = "BFilter") -> Claim:
-    """In every one of these sets the sum over the curve is lower for ``cheap``."""
+    """Returns the claim that in every one of these sets the sum over the curve is lower for ``cheap``."""
     chosen = list(sets)
 
     def check(results: Results) -> tuple[bool, str]:
@@ -111,7 +111,7 @@ def wins(text: str, sets: Iterable[str], *, dear: str = "YFilter", cheap: str = 
 
 
 def both_rise(text: str, sets: Iterable[str], *, most: float = float("inf")) -> Claim:
-    """In every set both curves rise from first to last, by at most a factor."""
+    """Returns the claim that in every set both curves rise from first to last, by at most a factor."""
     chosen = list(sets)
 
     def check(results: Results) -> tuple[bool, str]:

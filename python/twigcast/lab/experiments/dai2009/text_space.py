@@ -8,7 +8,7 @@ SPACE = "runtime_space"
 
 
 def measure_space(point: Point) -> list[Measured]:
-    """Active states and partial results held at one time, from the counters."""
+    """Measures active states and partial results held at one time, by the counters."""
     rows = measure(point)
     held = {(m.series, m.metric): m.samples[0] for m in rows}
     for series in ("YFilter", "BFilter"):

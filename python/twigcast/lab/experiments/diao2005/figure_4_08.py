@@ -11,7 +11,7 @@ COLLECTION = "collection_ms"
 
 
 def measure(point: Point) -> list[Measured]:
-    """All queries, then each distinct query once: what the duplicates add is collection."""
+    """Measures all queries, then each distinct query once: the difference is collection."""
     queries, messages = build(point.parameters)
     contenders = (YFILTER, HYBRID, XFILTER)
     every = measure_filters(point.x, contenders, queries, messages)

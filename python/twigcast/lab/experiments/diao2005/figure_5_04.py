@@ -8,7 +8,7 @@ from twigcast.lab.experiments.framework.workloads import build, sweep
 
 
 def measure(point: Point) -> list[Measured]:
-    """One number of queries, with one and with two predicates each."""
+    """Measures one number of queries, with one and with two predicates each."""
     rows = []
     for predicates in (1, 2):
         parameters = {**point.parameters, "predicates": predicates}

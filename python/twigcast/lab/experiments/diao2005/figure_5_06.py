@@ -11,7 +11,7 @@ EVALUATIONS = "predicate_evaluations"
 
 
 def measure(point: Point) -> list[Measured]:
-    """The same queries with both; the statistics are those that the messages are made with."""
+    """Measures the same queries with both orders. The statistics are those that the messages are made with."""
     domains = preset_of(point.parameters).domains(schema_of(point.parameters["dtd"]), SEED)
     contenders = (POSTPONED, sorting_yfilter(SORTED, domains))
     return measure_filters(point.x, contenders, *build(point.parameters))

@@ -10,7 +10,7 @@ from twigcast.lab.experiments.framework.workloads import build, sweep
 
 
 def measure(point: Point) -> list[Measured]:
-    """One number of queries, with none to three nested paths each."""
+    """Measures one number of queries, with none to three nested paths each."""
     rows = []
     for nested in (0, 1, 2, 3):
         measured = measure_filters(point.x, (YFILTER,), *build({**point.parameters, "nested": nested}))

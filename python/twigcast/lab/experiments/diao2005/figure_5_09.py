@@ -8,7 +8,7 @@ from twigcast.lab.experiments.framework.workloads import build, sweep
 
 
 def measure(point: Point) -> list[Measured]:
-    """One number of queries with a nested path, without and with one predicate."""
+    """Measures one number of queries with a nested path, without and with one predicate."""
     rows = []
     for predicates in (0, 1):
         measured = measure_filters(point.x, (YFILTER,), *build({**point.parameters, "predicates": predicates}))

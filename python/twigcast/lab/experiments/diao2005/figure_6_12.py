@@ -22,7 +22,7 @@ FWR = "PathSharing-FWR"
 
 
 def measure(point: Point) -> list[Measured]:
-    """With and without sharing of the post-processing."""
+    """Measures with and without sharing of the post-processing."""
     graph = graph_of(point.parameters)
     chosen: dict[str, Callable[[], Plans]] = {
         **contenders(Optimization.QUERY_AND_DTD, graph, (Pushed.FOR_WHERE_RETURN,)),

@@ -63,7 +63,7 @@ def _message(random: Random, repeats: int, values: int) -> bytes:
 
 
 def measure(point: Point) -> list[Measured]:
-    """Partitions with a matching query, and those that PEP admits, per message."""
+    """Measures how many partitions have a matching query, and how many PEP admits, per message."""
     parameters = point.parameters
     repeats, partitions, values = parameters["repeats"], parameters["partitions"], parameters["values"]
     population = _population(parameters["queries"], partitions, values, parameters["seed"])

@@ -17,7 +17,6 @@ from twigcast.lab.experiments.framework.matchers import (
     Contender,
     EngineMatcher,
     Matcher,
-    engine_available,
     with_engine,
 )
 from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
@@ -52,7 +51,7 @@ class WrongResultError(AssertionError):
 
 
 def measuring(*contenders: Contender, memory: bool = False) -> Callable[[Point], list[Measured]]:
-    """The measurement of most figures: these contenders, the first of them exact, on the workload of the point."""
+    """Returns the measurement of most figures: these contenders, the first one exact, on the workload of the point."""
 
     def measure(point: Point) -> list[Measured]:
         queries, documents = build(point.parameters)
@@ -64,7 +63,7 @@ def measuring(*contenders: Contender, memory: bool = False) -> Callable[[Point],
 
 
 def measure_memory(x: X, contenders: Sequence[Contender], queries: Sequence[str], document: bytes) -> list[Measured]:
-    """The memory that each contender needs for the queries and while it matches one message."""
+    """Measures the memory that each contender needs for the queries, and while it matches one message."""
     named = {f"q{number}": query for number, query in enumerate(queries)}
     rows = []
     for contender in contenders:
@@ -89,7 +88,7 @@ def measure_filters(
     repetitions: int = REPETITIONS,
     engine: bool = True,
 ) -> list[Measured]:
-    """Measure every contender, and our engine, on the same queries and messages.
+    """Measures every contender, and our engine, on the same queries and messages.
 
     Times are per message. For the published algorithms MQPT is the time on events that have been read, and the total
     adds the time of reading them with expat; for the engine the total is the time from bytes to results, and MQPT
@@ -120,7 +119,7 @@ def measure_filters(
         measured += _counters(contender.name, x, counted, len(documents), results)
         measured.append(Measured(contender.name, x, INDEXING, (indexing,)))
     works = [partial(_pass, matcher, len(documents)) for matcher in matchers]
-    bare = [_engine_alone(documents)] if engine and engine_available() else []
+    bare = [_engine_alone(documents)] if engine else []
     parsed, *rest = in_turn([partial(_read, documents), *works, *bare], repetitions=repetitions, per=len(documents))
     for contender, times in zip(chosen, rest, strict=False):
         measured += _timed(contender.name, x, times, rest[-1] if contender.name == ENGINE else parsed)
@@ -195,7 +194,7 @@ def _errors(series: str, x: X, results: Sequence[set[str]], expected: Sequence[s
 
 
 def check_with_lxml(queries: Mapping[str, str], documents: Sequence[bytes], result: Sequence[set[str]]) -> None:
-    """Evaluate a sample of the queries one by one with libxml2.
+    """Evaluates a sample of the queries one by one with libxml2.
 
     Raises:
         WrongResultError: it finds otherwise.

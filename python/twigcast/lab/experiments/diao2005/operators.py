@@ -1,4 +1,4 @@
-"""What tables 8 to 11 of Diao 2005 share: times and numbers of the operators of PathSharing-FWR."""
+"""The times and numbers of the operators of PathSharing-FWR, for tables 8 to 11 of Diao 2005."""
 
 from twigcast.lab.experiments.diao2005.rewriting import build, graph_of, path_sharing, transform_query_of
 from twigcast.lab.experiments.framework.model import Check, Measured, Point, Results
@@ -8,7 +8,7 @@ FWR = "PathSharing-FWR"
 
 
 def measure_operators(point: Point) -> list[Measured]:
-    """Plan the queries and count the operators; nothing is run."""
+    """Plans the queries and counts the operators. Nothing is run."""
     level = Optimization(point.parameters["level"])
     plans = path_sharing(Pushed.FOR_WHERE_RETURN, level, graph_of(point.parameters))
     queries, _ = build({**point.parameters, "documents": 0})
@@ -19,7 +19,7 @@ def measure_operators(point: Point) -> list[Measured]:
 
 
 def share_of(kind: str, level: str, low: float, high: float) -> Check:
-    """A level has a share between two bounds of the operators of a kind that there are without optimisation."""
+    """Returns a check whether a level keeps a share between two bounds of the unoptimised operators of a kind."""
 
     def check(results: Results) -> tuple[bool, str]:
         count, all_of_them = results.value(FWR, level, kind), results.value(FWR, "no opt", kind)
@@ -35,13 +35,13 @@ def _value(results: Results, level: str, operator: str) -> float:
 
 
 def matcher_is_minor(results: Results) -> tuple[bool, str]:
-    """The path matcher takes little of the time without optimisation."""
+    """Checks whether the path matcher takes little of the time without optimisation."""
     share = _value(results, "no opt", "matcher") / results.value(FWR, "no opt")
     return share < 0.2, f"{100 * share:.0f} % of the time without optimisation"
 
 
 def joins_fall(factor: float) -> Check:
-    """Both joins take at least so many times less with the DTD."""
+    """Returns a check whether both joins take at least so many times less with the DTD."""
 
     def check(results: Results) -> tuple[bool, str]:
         falls = {
@@ -54,7 +54,7 @@ def joins_fall(factor: float) -> Check:
 
 
 def dup_elim_share(most: float) -> Check:
-    """DupElim takes at most such a share of its time without optimisation."""
+    """Returns a check whether DupElim takes at most such a share of its time without optimisation."""
 
     def check(results: Results) -> tuple[bool, str]:
         share = _value(results, "Opt(q+dtd)", "DupElim") / _value(results, "no opt", "DupElim")

@@ -10,7 +10,7 @@ from typing import Any
 from lxml import etree
 
 from twigcast.lab.experiments.diao2005.filtering import WrongResultError
-from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, engine_available, parse_path
+from twigcast.lab.experiments.framework.matchers import ENGINE, NOTHING, parse_path
 from twigcast.lab.experiments.framework.model import MQPT, TOTAL, Measured, Point, X
 from twigcast.lab.experiments.framework.timing import REPETITIONS, in_turn
 from twigcast.lab.experiments.framework.workloads import SEED, preset_of, schema_of
@@ -30,7 +30,7 @@ ORACLE_SAMPLE = 25
 
 
 def transform_query_of(query: FlwrQuery) -> TransformQuery:
-    """A generated query in the form that plans take."""
+    """Returns a generated query in the form that plans take."""
     where = []
     for text, constant in query.where:
         path, _, name = text.partition("/@")
@@ -43,7 +43,7 @@ def transform_query_of(query: FlwrQuery) -> TransformQuery:
 
 
 def build(parameters: Mapping[str, Any]) -> tuple[list[FlwrQuery], list[bytes]]:
-    """The queries and messages of a point.
+    """Makes the queries and messages of a point.
 
     Binding paths go as deep as they may: so read, the parameters of the source give its counts of operators within
     six per cent (tables 9 and 11), and its few matches (figure 6.8). With depths drawn uniformly, the counts are off by
@@ -67,7 +67,7 @@ def build(parameters: Mapping[str, Any]) -> tuple[list[FlwrQuery], list[bytes]]:
 
 
 def path_sharing(pushed: Pushed, level: Optimization, graph: ElementGraph) -> PathSharing:
-    """One of the basic plans."""
+    """Makes one of the basic plans."""
     return PathSharing(pushed, level, graph if level is Optimization.QUERY_AND_DTD else None)
 
 
@@ -80,19 +80,19 @@ LEVELS = tuple(level.value for level in Optimization)
 
 
 def graph_of(parameters: Mapping[str, Any]) -> ElementGraph:
-    """The element graph of a point's DTD."""
+    """Returns the element graph of a point's DTD."""
     return ElementGraph(schema_of(parameters["dtd"]))
 
 
 def contenders(
     level: Optimization, graph: ElementGraph, pushed: Sequence[Pushed] = tuple(Pushed)
 ) -> dict[str, Callable[[], Plans]]:
-    """The basic plans at one level of optimisation, by name."""
+    """Returns the basic plans at one level of optimisation, by name."""
     return {f"PathSharing-{p.value}": partial(path_sharing, p, level, graph) for p in pushed}
 
 
 def measuring_plans(level: Optimization = Optimization.QUERY_AND_DTD) -> Callable[[Point], list[Measured]]:
-    """The measurement of most figures: all three plans at one level."""
+    """Returns the measurement of most figures: all three plans at one level."""
 
     def measure(point: Point) -> list[Measured]:
         return measure_plans(point.x, contenders(level, graph_of(point.parameters)), *build(point.parameters))
@@ -101,13 +101,13 @@ def measuring_plans(level: Optimization = Optimization.QUERY_AND_DTD) -> Callabl
 
 
 def measure_level(point: Point) -> list[Measured]:
-    """All three plans at the level that the point names."""
+    """Measures all three plans at the level that the point names."""
     level = Optimization(point.parameters["level"])
     return measure_plans(point.x, contenders(level, graph_of(point.parameters)), *build(point.parameters))
 
 
 def measure_fwr_level(point: Point) -> list[Measured]:
-    """PathSharing-FWR alone, at the level that the point names."""
+    """Measures PathSharing-FWR alone, at the level that the point names."""
     level = Optimization(point.parameters["level"])
     chosen = contenders(level, graph_of(point.parameters), (Pushed.FOR_WHERE_RETURN,))
     return measure_plans(point.x, chosen, *build(point.parameters))
@@ -139,7 +139,7 @@ def measure_plans(
     *,
     repetitions: int = REPETITIONS,
 ) -> list[Measured]:
-    """Measure every plan, and our engine, on the same queries and messages.
+    """Measures every plan, and our engine, on the same queries and messages.
 
     MQPT is the time from the first event of a parsed message to the last groupSequence-listSequence; for the engine,
     from bytes to payloads, less what an engine with one query that nothing matches takes. Metrics called ``ms: NAME``
@@ -165,7 +165,7 @@ def measure_plans(
             raise WrongResultError(f"{name} gives other groups than the plan before it")
         measured.append(Measured(name, x, "matched", (sum(map(len, results)) / len(results),)))
     measured += _measure(x, ready, events, repetitions)
-    if engine_available() and expected is not None:
+    if expected is not None:
         measured += _measure_engine(x, queries, messages, expected, repetitions)
     return measured
 

@@ -15,7 +15,7 @@ COUNTS = {
 
 
 def measure(point: Point) -> list[Measured]:
-    """Count one DTD."""
+    """Counts the parts of one DTD."""
     counted = statistics(schema_of(point.parameters["dtd"]))
     values = {name: float(getattr(counted, name) or 0) for name in COUNTS}
     return [Measured(str(point.x), "", name, (value,)) for name, value in values.items()]

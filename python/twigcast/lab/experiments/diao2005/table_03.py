@@ -9,7 +9,7 @@ PUBLISHED = {1_000: 530, 100_000: 15_700, 200_000: 24_200, 300_000: 30_500, 400_
 
 
 def measure(point: Point) -> list[Measured]:
-    """Count the different ones, at W = 0.2 and at W = 0.1."""
+    """Counts the different queries, at W = 0.2 and at W = 0.1."""
     schema = schema_of(point.parameters["dtd"])
     rows = []
     for wildcard in (0.2, 0.1):

@@ -30,7 +30,7 @@ def _levels(element: etree._Element, level: int = 1) -> Iterator[int]:
 
 
 def measure(point: Point) -> list[Measured]:
-    """Average over all elements, all queries, all messages."""
+    """Averages over all elements, all queries, all messages."""
     queries, messages = build(point.parameters)
     levels = [list(_levels(etree.fromstring(message))) for message in messages]
     elements = sum(map(len, levels))

@@ -11,7 +11,7 @@ BATCH = 1_000
 
 
 def measure(point: Point) -> list[Measured]:
-    """Build the population, then insert as many batches as there are repetitions."""
+    """Builds the population, then inserts as many batches as there are repetitions."""
     existing = point.parameters["existing"]
     texts = path_workload({**point.parameters, "queries": existing + BATCH * REPETITIONS})
     rows = []

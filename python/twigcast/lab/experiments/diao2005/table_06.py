@@ -33,7 +33,7 @@ class ProfiledYFilter(YFilter):
 
 
 def measure(point: Point) -> list[Measured]:
-    """One number of nested paths."""
+    """Measures one number of nested paths."""
     queries, messages = build(point.parameters)
     named = {f"q{number}": query for number, query in enumerate(queries)}
     algorithm = ProfiledYFilter()

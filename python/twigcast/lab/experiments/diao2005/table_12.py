@@ -18,7 +18,7 @@ COLUMNS = {
 
 
 def measure(point: Point) -> list[Measured]:
-    """One number of queries."""
+    """Measures one number of queries."""
     return measure_plans(
         point.x,
         contenders(Optimization.QUERY_AND_DTD, graph_of(point.parameters), (Pushed.FOR_WHERE_RETURN,)),

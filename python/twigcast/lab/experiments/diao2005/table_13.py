@@ -21,7 +21,7 @@ COLUMNS = {
 
 
 def measure(point: Point) -> list[Measured]:
-    """One number of queries."""
+    """Measures one number of queries."""
     return measure_plans(point.x, {SERIES: partial(PlanSharing, graph_of(point.parameters))}, *build(point.parameters))
 
 

@@ -11,7 +11,7 @@ FW, FWR = "PathSharing-FW", "PathSharing-FWR"
 
 
 def measure(point: Point) -> list[Measured]:
-    """Three plans at two levels."""
+    """Measures three plans at two levels."""
     chosen = {
         f"{name}, {level.value}": make
         for level in LEVELS

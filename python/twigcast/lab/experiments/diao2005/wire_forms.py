@@ -34,7 +34,7 @@ _PACKED = {"": Compression.NONE, ZLIB: Compression.ZLIB, ZSTD: Compression.ZSTD}
 
 
 class Complexity(NamedTuple):
-    """What makes a message complex: the generator's levels and its most repeats of an element."""
+    """The complexity of a message: the generator's levels and its most repetitions of an element."""
 
     levels: int
     repeats: int
@@ -49,7 +49,7 @@ COMPLEXITIES = tuple(
 
 
 def points(scale: Scale) -> list[Point]:
-    """A point for each complexity of a message."""
+    """Returns a point for each complexity of a message."""
     common = {"dtd": "news", "documents": 5 * DOCUMENTS[scale]}
     return [Point(str(c), {**common, "message_levels": c.levels, "repeats": c.repeats}) for c in COMPLEXITIES]
 
@@ -82,7 +82,7 @@ def _names_of(schema: Schema) -> tuple[str, ...]:
 
 
 def measure(point: Point) -> list[Measured]:
-    """Sizes and delays of all forms, at one complexity."""
+    """Measures sizes and delays of all forms, at one complexity."""
     parameters = point.parameters
     schema = schema_of(parameters["dtd"])
     preset = replace(preset_of(parameters), max_repeats=parameters["repeats"])

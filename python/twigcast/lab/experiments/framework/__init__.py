@@ -1,4 +1,4 @@
-"""What all experiments share.
+"""The parts that all experiments share.
 
 - ``model``: experiments, points, samples, claims; ``claims``: the checks that claims are made of
 - ``workloads``, ``matchers``, ``timing``: building workloads and measuring

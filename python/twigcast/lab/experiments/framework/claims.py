@@ -16,7 +16,7 @@ def _number(value: float) -> str:
 
 
 def unit(metric: str) -> str:
-    """The unit of a metric, with a space before it; empty for counts."""
+    """Returns the unit of a metric, with a space before it; empty for counts."""
     if metric.endswith("_ms") or metric.startswith("ms: "):
         return " ms"
     return " MB" if metric.endswith("_mb") else ""
@@ -36,7 +36,7 @@ def _positions(results: Results, series: str, metric: str, at: X | None) -> X:
 
 
 def ordered(text: str, series: Sequence[str], *, metric: str = MQPT, at: X | None = None) -> Claim:
-    """At ``at`` (the last x): the series from cheapest to dearest."""
+    """Returns the claim that, at ``at`` (the last x), the series stand in this order, from cheapest to dearest."""
 
     def check(results: Results) -> tuple[bool, str]:
         x = _positions(results, series[0], metric, at)
@@ -48,7 +48,7 @@ def ordered(text: str, series: Sequence[str], *, metric: str = MQPT, at: X | Non
 
 
 def ratio(text: str, dear: str, cheap: str, *, at_least: float, metric: str = MQPT, at: X | None = None) -> Claim:
-    """At ``at`` (the last x): ``dear`` is at least so many times ``cheap``."""
+    """Returns the claim that, at ``at`` (the last x), ``dear`` is at least so many times ``cheap``."""
 
     def check(results: Results) -> tuple[bool, str]:
         x = _positions(results, cheap, metric, at)
@@ -61,7 +61,7 @@ def ratio(text: str, dear: str, cheap: str, *, at_least: float, metric: str = MQ
 
 
 def within(text: str, first: str, second: str, *, share: float, metric: str = MQPT, at: X | None = None) -> Claim:
-    """At ``at`` (the last x): ``first`` is at most this share above ``second``."""
+    """Returns the claim that, at ``at`` (the last x), ``first`` is at most this share above ``second``."""
 
     def check(results: Results) -> tuple[bool, str]:
         x = _positions(results, first, metric, at)
@@ -72,7 +72,7 @@ def within(text: str, first: str, second: str, *, share: float, metric: str = MQ
 
 
 def growth(results: Results, series: str, metric: str) -> tuple[float, float]:
-    """By which factor x and y grow from the first to the last point."""
+    """Returns the factors by which x and y grow from the first to the last point."""
     curve = results.curve(series, metric)
     if len(curve) < 2:
         raise KeyError(f"{series}, {metric}")
@@ -83,7 +83,7 @@ def growth(results: Results, series: str, metric: str) -> tuple[float, float]:
 
 
 def sublinear(text: str, series: str, *, metric: str = MQPT, share: float = 1.0) -> Claim:
-    """From first to last point y grows by less than ``share`` times the factor of x."""
+    """Returns the claim that, from first to last point, y grows by less than ``share`` times the factor of x."""
 
     def check(results: Results) -> tuple[bool, str]:
         x, y = growth(results, series, metric)
@@ -93,7 +93,7 @@ def sublinear(text: str, series: str, *, metric: str = MQPT, share: float = 1.0)
 
 
 def linear(text: str, series: Sequence[str], *, metric: str = MQPT, fit: float = 0.95) -> Claim:
-    """A straight line explains at least this share of the variance of each series (R squared)."""
+    """Returns the claim that a straight line explains at least this share of each series' variance (R squared)."""
 
     def check(results: Results) -> tuple[bool, str]:
         fits = {name: _r_squared(results, name, metric) for name in series}
@@ -115,7 +115,7 @@ def _r_squared(results: Results, series: str, metric: str) -> float:
 
 
 def grows_less(text: str, less: str, more: str, *, metric: str = MQPT, factor: bool = False) -> Claim:
-    """From first to last point one series rises by less than the other (by difference, or by factor)."""
+    """Returns the claim that one series rises less than the other, from first to last (by difference, or by factor)."""
 
     def check(results: Results) -> tuple[bool, str]:
         def rise(series: str) -> float:
@@ -133,7 +133,7 @@ def grows_less(text: str, less: str, more: str, *, metric: str = MQPT, factor: b
 
 
 def spread(results: Results, series: str, metric: str = MQPT) -> float:
-    """Highest over lowest value of a curve."""
+    """Returns the highest over the lowest value of a curve."""
     values = [value for _, value in results.curve(series, metric)]
     if not values:
         raise KeyError(f"{series}, {metric}")
@@ -141,7 +141,7 @@ def spread(results: Results, series: str, metric: str = MQPT) -> float:
 
 
 def flat(text: str, series: str, *, factor: float, metric: str = MQPT) -> Claim:
-    """The highest value of a curve is at most ``factor`` times the lowest."""
+    """Returns the claim that the highest value of a curve is at most ``factor`` times the lowest."""
 
     def check(results: Results) -> tuple[bool, str]:
         seen = spread(results, series, metric)
@@ -151,7 +151,7 @@ def flat(text: str, series: str, *, factor: float, metric: str = MQPT) -> Claim:
 
 
 def least_sensitive(text: str, series: str, others: Sequence[str], *, metric: str = MQPT) -> Claim:
-    """The curve of ``series`` varies by a smaller difference than those of the others."""
+    """Returns the claim that the curve of ``series`` varies by a smaller difference than those of the others."""
 
     def check(results: Results) -> tuple[bool, str]:
         def width(name: str) -> float:
@@ -168,7 +168,7 @@ def least_sensitive(text: str, series: str, others: Sequence[str], *, metric: st
 
 
 def everywhere(text: str, low: str, high: str, *, metric: str = MQPT, tolerance: float = 0.0) -> Claim:
-    """At every x one series lies at or below another, up to a tolerance (a share)."""
+    """Returns the claim that one series lies at or below another at every x, up to a tolerance (a share)."""
 
     def check(results: Results) -> tuple[bool, str]:
         pairs = [(x, results.value(low, x, metric), results.value(high, x, metric)) for x in results.xs(low, metric)]
@@ -182,7 +182,7 @@ def everywhere(text: str, low: str, high: str, *, metric: str = MQPT, tolerance:
 
 
 def rises(text: str, series: str, *, metric: str = MQPT, falls: bool = False) -> Claim:
-    """The last value is above the first (below, with ``falls``)."""
+    """Returns the claim that the last value is above the first (below, with ``falls``)."""
 
     def check(results: Results) -> tuple[bool, str]:
         curve = results.curve(series, metric)
@@ -196,5 +196,5 @@ def rises(text: str, series: str, *, metric: str = MQPT, falls: bool = False) ->
 
 
 def custom(text: str, check: Check) -> Claim:
-    """Anything else."""
+    """Makes a claim with a check of its own."""
     return Claim(text, check)

@@ -26,67 +26,58 @@ class Matcher(Protocol):
     """A contender with its queries."""
 
     def add_all(self, queries: Mapping[str, str]) -> None:
-        """Store queries by identifier."""
+        """Stores queries by identifier."""
 
     def prepare(self, documents: Sequence[bytes]) -> None:
-        """Parse the messages, outside the time that is measured."""
+        """Parses the messages, outside the time that is measured."""
 
     def match(self, number: int) -> set[str]:
-        """Match one of the messages that were prepared: identifiers of queries."""
+        """Matches one of the prepared messages. Returns the identifiers of queries."""
 
     def run(self, number: int) -> None:
-        """The same without making a Python set of the result: what is timed."""
+        """Matches one of the prepared messages without making a Python set of the result: this is timed."""
 
     def counters(self) -> Mapping[str, float]:
-        """What was done since the last call, and the size of the structure."""
+        """Returns the work done since the last call, and the size of the structure."""
 
 
 class ReferenceMatcher:
     """A published algorithm on parsed events."""
 
     def __init__(self, algorithm: Algorithm) -> None:
-        """Wrap it."""
+        """Wraps an algorithm."""
         self.algorithm = algorithm
         self._events: list[Sequence[Event]] = []
 
     def add_all(self, queries: Mapping[str, str]) -> None:
-        """Parse and store; parsing the query is part of what is measured."""
+        """Stores queries. Parsing them is part of what is measured."""
         for query_id, text in queries.items():
             self.algorithm.add(query_id, parse_path(text))
 
     def prepare(self, documents: Sequence[bytes]) -> None:
-        """Read the events."""
+        """Reads the events."""
         self._events = [read_events(document) for document in documents]
 
     def match(self, number: int) -> set[str]:
-        """Match one message."""
+        """Matches one message."""
         return self.algorithm.match_events(self._events[number])
 
     def run(self, number: int) -> None:
-        """Match one message."""
+        """Matches one message."""
         self.algorithm.match_events(self._events[number])
 
     def counters(self) -> Mapping[str, float]:
-        """The algorithm's own counters."""
+        """Returns the algorithm's own counters, and resets them."""
         counted = {name: float(value) for name, value in self.algorithm.counters.as_dict().items()}
         self.algorithm.counters.reset()
         return counted
-
-
-def engine_available() -> bool:
-    """Whether the compiled engine can be used."""
-    try:
-        from twigcast import _core
-    except ImportError:
-        return False
-    return hasattr(_core, "Engine")
 
 
 class EngineMatcher:
     """Our engine on bytes: it scans and matches in one pass, so parsing cannot be left out."""
 
     def __init__(self) -> None:
-        """An empty engine."""
+        """Makes an empty engine."""
         from twigcast.engine.session import EngineSession
         from twigcast.limits import Limits
 
@@ -95,24 +86,24 @@ class EngineMatcher:
         self._keys: list[str] = []
 
     def add_all(self, queries: Mapping[str, str]) -> None:
-        """Store queries by key."""
+        """Stores queries by key."""
         self._session.add_many(queries.items(), {}, "xpath").raise_if_refused()
         self._keys = self._session.engine.keys()  # nothing is ever removed, so they stand by slot
 
     def prepare(self, documents: Sequence[bytes]) -> None:
-        """Keep the bytes."""
+        """Keeps the bytes."""
         self._documents = documents
 
     def match(self, number: int) -> set[str]:
-        """Match one message."""
+        """Matches one message."""
         return {self._keys[slot] for slot in self._session.engine.match(self._documents[number])}
 
     def run(self, number: int) -> None:
-        """Match one message: slots."""
+        """Matches one message, down to the slots."""
         self._session.engine.match(self._documents[number])
 
     def counters(self) -> Mapping[str, float]:
-        """The sizes of the shared structures."""
+        """Returns the sizes of the shared structures."""
         return {f"engine {name}": float(value) for name, value in self._session.engine.statistics().items()}
 
 
@@ -126,7 +117,7 @@ class Contender:
 
 
 def reference(name: str, key: str) -> Contender:
-    """A published algorithm by its key in ``ALGORITHMS`` or ``PUBLISHED``."""
+    """Returns a published algorithm by its key in ``ALGORITHMS`` or ``PUBLISHED``."""
     factory = ALGORITHMS.get(key) or PUBLISHED[key]
     return Contender(name, lambda: ReferenceMatcher(factory()), exact=key in ALGORITHMS)
 
@@ -141,12 +132,12 @@ BFILTER_PUBLISHED = reference("BFilter, as published", "bfilter-published")
 
 
 def sorting_yfilter(name: str, domains: ValueDomains) -> Contender:
-    """YFilter with predicate sorting by the statistics of the workload."""
+    """Returns YFilter with predicate sorting by the statistics of the workload."""
     return Contender(name, lambda: ReferenceMatcher(YFilter(selectivity_of(domains))))
 
 
 def selectivity_of(domains: ValueDomains) -> UniformSelectivity:
-    """The statistics that predicates are sorted by, from the domains that documents are made with."""
+    """Returns the statistics that predicates are sorted by, from the domains that documents are made with."""
     occurrence: dict[tuple[str, str], float] = {}
     distinct: dict[tuple[str, str], int] = {}
     for element, attributes in domains.attributes.items():
@@ -160,8 +151,8 @@ def selectivity_of(domains: ValueDomains) -> UniformSelectivity:
 
 
 def with_engine(contenders: Sequence[Contender]) -> list[Contender]:
-    """The same, and our engine if it has been built."""
-    return [*contenders, Contender(ENGINE, EngineMatcher)] if engine_available() else list(contenders)
+    """Returns these contenders, and our engine."""
+    return [*contenders, Contender(ENGINE, EngineMatcher)]
 
 
 _STEP = re.compile(r"(\.?//?|)(\*|[\w.\-]+)((?:\[[^\]]*\])*)")
@@ -170,7 +161,7 @@ _VALUE = re.compile(r"(@[\w.\-]+|text\(\))(!=|<=|>=|=|<|>)(.+)")
 
 
 def parse_path(text: str) -> PathQuery:
-    """A path query as the generator writes it, in the form that the algorithms take."""
+    """Parses a path query as the generator writes it, into the form that the algorithms take."""
     steps = []
     position = 0
     while position < len(text):

@@ -1,4 +1,4 @@
-"""What an experiment is: a sweep declared as data, a measurement of one point, a figure or table, and claims.
+"""An experiment: a sweep declared as data, a measurement of one point, a figure or table, and claims.
 
 An experiment reproduces one figure or table of a publication. Its points are plain data; each is measured by one task,
 on Spark or here; all that is measured is a list of samples per (series, x, metric), and everything else, the figure,
@@ -50,17 +50,17 @@ class Results:
     """All that was measured in one run of an experiment."""
 
     def __init__(self, measured: Sequence[Measured]) -> None:
-        """Keep the samples, in the order of measurement."""
+        """Keeps the samples, in the order of measurement."""
         self.measured = list(measured)
         self._by_key = {(m.series, m.x, m.metric): m for m in self.measured}
 
     def samples(self, series: str, x: X, metric: str) -> tuple[float, ...]:
-        """The samples; none if it was not measured."""
+        """Returns the samples; none if it was not measured."""
         result = self._by_key.get((series, x, metric))
         return result.samples if result else ()
 
     def value(self, series: str, x: X, metric: str = MQPT) -> float:
-        """The median of the samples.
+        """Returns the median of the samples.
 
         Raises:
             KeyError: it was not measured.
@@ -68,21 +68,21 @@ class Results:
         return median(self._by_key[series, x, metric].samples)
 
     def xs(self, series: str | None = None, metric: str | None = None) -> list[X]:
-        """The x values measured, in order."""
+        """Returns the x values measured, in order."""
         return list(
             dict.fromkeys(m.x for m in self.measured if series in (None, m.series) and metric in (None, m.metric))
         )
 
     def series(self, metric: str | None = None) -> list[str]:
-        """The series that have this metric, in order of measurement."""
+        """Returns the series that have this metric, in order of measurement."""
         return list(dict.fromkeys(m.series for m in self.measured if metric in (None, m.metric)))
 
     def metrics(self) -> list[str]:
-        """All metrics, in order of measurement."""
+        """Returns all metrics, in order of measurement."""
         return list(dict.fromkeys(m.metric for m in self.measured))
 
     def curve(self, series: str, metric: str = MQPT) -> list[tuple[X, float]]:
-        """(x, median) of one series."""
+        """Returns (x, median) for each x of one series."""
         return [(x, self.value(series, x, metric)) for x in self.xs(series, metric)]
 
 
@@ -93,7 +93,7 @@ before it; ``not checked``: what it is about was not measured."""
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a published claim came out, and what was seen."""
+    """A verdict on a published claim: whether it came out, and what was seen."""
 
     claim: str
     held: Held
@@ -118,15 +118,15 @@ class Claim:
     """Where on the x axis the publication saw it, if the statement is about that place."""
 
     def at_position(self, position: float) -> Claim:
-        """The same claim as one about a place on the x axis: before it, it cannot fail to hold."""
+        """Returns the claim as one about a position on the x axis: before it, it cannot fail to hold."""
         return replace(self, position=position)
 
     def because(self, reason: str) -> Claim:
-        """The same claim with what is known of why it does not come out."""
+        """Returns the claim with the reason why it does not come out."""
         return replace(self, otherwise=reason)
 
     def judge(self, results: Results) -> Verdict:
-        """Check it; a claim about something that was not measured is not checked."""
+        """Checks the claim. If what it is about was not measured, the verdict is that it was not checked."""
         try:
             held, seen = self.check(results)
         except KeyError as missing:
@@ -142,7 +142,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How to draw it: axes as in the original."""
+    """The drawing of an experiment: axes as in the original."""
 
     x_label: str
     y_label: str = "MQPT (ms)"
@@ -154,7 +154,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """How to lay it out: a row per (series, x), a column per metric; titles by metric."""
+    """The layout of an experiment: a row per (series, x), a column per metric; titles by metric."""
 
     columns: Mapping[str, str]
     x_label: str = ""
@@ -193,7 +193,7 @@ class Experiment:
     """For points too large for one task: measures one of them in parts."""
 
     def with_messages(self, count: int) -> Experiment:
-        """The same with so many messages at each point that takes any: shorter means over the same sweep."""
+        """Returns the experiment with so many messages at each point that takes any, to take less time."""
 
         def limited(point: Point) -> Point:
             taken = {"documents": count} if point.parameters.get("documents") else {}
@@ -203,7 +203,7 @@ class Experiment:
         return replace(self, sweep=sweep)
 
     def at(self, positions: Collection[str]) -> Experiment:
-        """The same with the points at these places on the x axis alone."""
+        """Returns the experiment with the points at these positions on the x axis alone."""
 
         def chosen(points: Sequence[Point]) -> list[Point]:
             return [point for point in points if any(_is_at(point.x, position) for position in positions)]
@@ -211,7 +211,7 @@ class Experiment:
         return replace(self, sweep={scale: chosen(points) for scale, points in self.sweep.items()})
 
     def judge(self, results: Results) -> list[Verdict]:
-        """A verdict on every claim."""
+        """Returns a verdict on every claim."""
         return [claim.judge(results) for claim in self.claims]
 
 

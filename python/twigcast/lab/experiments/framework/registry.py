@@ -23,14 +23,14 @@ GROUPS = {"chord": "M-", "codd": "C-", "onyx": "O-"}
 
 
 class UnknownExperimentError(TwigcastError, LookupError):
-    """There is no experiment with this id."""
+    """The error of an id that no experiment has."""
 
     code = "unknown-experiment"
 
 
 @cache
 def experiments() -> tuple[Experiment, ...]:
-    """All experiments, in the order of the publications.
+    """Returns all experiments, in the order of the publications.
 
     A module holds one, several parts of one figure, or only what the others share.
     """
@@ -42,7 +42,7 @@ def experiments() -> tuple[Experiment, ...]:
 
 
 def experiment_by_id(name: str) -> Experiment:
-    """One experiment; of a variant (``D-F4.6@nitf``) the experiment under that name, with the points of the original.
+    """Returns one experiment. For a variant (``D-F4.6@nitf``) it has that name, and the points of the original.
 
     Raises:
         UnknownExperimentError: there is none of that id.
@@ -55,5 +55,5 @@ def experiment_by_id(name: str) -> Experiment:
 
 
 def illustrations() -> tuple[Illustration, ...]:
-    """The figures and tables without measurements."""
+    """Returns the figures and tables without measurements."""
     return ILLUSTRATIONS

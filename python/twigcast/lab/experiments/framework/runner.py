@@ -18,14 +18,14 @@ Progress = Callable[[str], None]
 
 
 class Done(NamedTuple):
-    """What came of a point, or of all of them: the samples, and the processor time they took."""
+    """The results of a point, or of all of them: the samples, and the processor time they took."""
 
     measured: list[Measured]
     processor_seconds: float
 
 
 def measure_point(experiment: str, point: Point) -> Done:
-    """Measure one point of an experiment, found by its id: what a Spark task does."""
+    """Measures one point of an experiment, which it finds by its id, as a Spark task does."""
     from twigcast.lab.experiments.framework.registry import experiment_by_id
 
     started = process_time()
@@ -34,7 +34,7 @@ def measure_point(experiment: str, point: Point) -> Done:
 
 
 def run_here(experiment: Experiment, scale: Scale) -> Done:
-    """All points of an experiment, one after the other."""
+    """Measures all points of an experiment, one after the other."""
     return _gathered(measure_point(experiment.id, point) for point in experiment.sweep[scale])
 
 
@@ -44,7 +44,7 @@ def _gathered(parts: Iterable[Done]) -> Done:
 
 
 def run_on_spark(spark: SparkSession, experiment: Experiment, scale: Scale) -> Done:
-    """All points of an experiment, each as a task of its own, or, where it is spread, in several."""
+    """Measures all points of an experiment, each as a task of its own, or, if it is spread, in several."""
     points = list(experiment.sweep[scale])
     name = experiment.id  # the task looks the experiment up: functions stay where they are
     spark.sparkContext.setJobDescription(f"{experiment.id}: {experiment.title}")
@@ -70,7 +70,7 @@ def run(
     options: str = "",
     progress: Progress = print,
 ) -> list[Path]:
-    """Run experiments and store their results under ``output``.
+    """Runs experiments and stores their results under ``output``.
 
     Args:
         experiments: which.

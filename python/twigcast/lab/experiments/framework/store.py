@@ -37,7 +37,7 @@ class StoredRun:
 
 
 def save(folder: Path, experiment: str, scale: Scale, measured: list[Measured], about: Mapping[str, Any]) -> Path:
-    """Write one run; an older one of the same experiment and scale is replaced."""
+    """Writes one run. An older one of the same experiment and scale is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     table = pa.table(
         {
@@ -56,7 +56,7 @@ def save(folder: Path, experiment: str, scale: Scale, measured: list[Measured], 
 
 
 def load(path: Path) -> StoredRun:
-    """Read one run."""
+    """Reads one run."""
     table = pq.read_table(path)
     about = json.loads(table.schema.metadata[b"twigcast"])
     rows = table.to_pylist()
@@ -65,12 +65,12 @@ def load(path: Path) -> StoredRun:
 
 
 def load_all(folder: Path) -> list[StoredRun]:
-    """All runs in a folder."""
+    """Reads all runs in a folder."""
     return [load(path) for path in sorted(folder.glob("*.parquet"))]
 
 
 def machine() -> dict[str, str]:
-    """Where a run took place."""
+    """Describes the machine of a run."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Where the parts of one measurement run: in this process, or as tasks on Spark.
+"""Runners for the parts of one measurement: in this process, or as tasks on Spark.
 
 Most points are one task each. A point that is too large for one machine is *spread*: it is made in parts, these are
 regrouped by key, and each group is worked off, so that no task holds the whole.
@@ -32,11 +32,11 @@ class Tasks(Protocol):
         ...
 
     def each(self, function: Callable[[_I], _R], inputs: Sequence[_I]) -> list[_R]:
-        """What a function makes of every input, in order."""
+        """Applies a function to every input, in order."""
         ...
 
     def regroup(self, make: Make[_I, _V], inputs: Sequence[_I], groups: int, finish: Finish[_V, _R]) -> list[_R]:
-        """Make values of every input, gather them by group, work off every group that has any, in order."""
+        """Makes values of every input, gathers them by group, and finishes every group that has any, in order."""
         ...
 
 
@@ -46,11 +46,11 @@ class Here:
     processor_seconds = 0.0
 
     def each(self, function: Callable[[_I], _R], inputs: Sequence[_I]) -> list[_R]:
-        """See `Tasks`."""
+        """Implements `Tasks`."""
         return [function(one) for one in inputs]
 
     def regroup(self, make: Make[_I, _V], inputs: Sequence[_I], groups: int, finish: Finish[_V, _R]) -> list[_R]:
-        """See `Tasks`."""
+        """Implements `Tasks`."""
         gathered: dict[int, list[_V]] = {}
         for one in inputs:
             for group, value in make(one):
@@ -71,7 +71,7 @@ class OnSpark:
         return float(self._seconds.value)
 
     def each(self, function: Callable[[_I], _R], inputs: Sequence[_I]) -> list[_R]:
-        """See `Tasks`."""
+        """Implements `Tasks`."""
         seconds = self._seconds
 
         def timed(one: tuple[int, _I]) -> tuple[int, _R]:
@@ -84,7 +84,7 @@ class OnSpark:
         return [result for _, result in sorted(done, key=lambda pair: pair[0])]
 
     def regroup(self, make: Make[_I, _V], inputs: Sequence[_I], groups: int, finish: Finish[_V, _R]) -> list[_R]:
-        """See `Tasks`."""
+        """Implements `Tasks`."""
         seconds = self._seconds
 
         def timed(one: _I) -> list[tuple[int, _V]]:

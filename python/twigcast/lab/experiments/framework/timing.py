@@ -18,14 +18,14 @@ clock = time.process_time
 
 
 def repeat(work: Callable[[], object], *, repetitions: int = REPETITIONS, per: int = 1) -> tuple[float, ...]:
-    """Milliseconds that each repetition took, divided by ``per`` (the number of messages in it)."""
+    """Returns the milliseconds that each repetition took, divided by ``per`` (the number of messages in it)."""
     return in_turn([work], repetitions=repetitions, per=per)[0]
 
 
 def in_turn(
     works: Sequence[Callable[[], object]], *, repetitions: int = REPETITIONS, per: int = 1
 ) -> list[tuple[float, ...]]:
-    """The same for several, which take turns: the first repetition of each, then the second, and so on.
+    """Measures several by turns: the first repetition of each, then the second, and so on.
 
     Each has a pass that is not timed before every one that is: the others have filled the caches with theirs.
     """

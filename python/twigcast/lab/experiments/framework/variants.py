@@ -24,14 +24,14 @@ ON_NITF = (*DOCUMENTS_OF_BENCHMARK, *DTD_ONLY)
 
 
 def find_nitf(supplied: Path | None = None) -> Path | None:
-    """The folder with the real DTD and documents: as given, as the environment says, or beside the working folder."""
+    """Finds the folder with the real DTD and documents: as passed, by the environment, or beside the working folder."""
     named = os.environ.get("TWIGCAST_NITF")
     candidates = [supplied] if supplied else [Path(named)] if named else [Path("../shared/data/nitf")]
     return next((folder.resolve() for folder in candidates if (folder / DTD).is_file()), None)
 
 
 def on_nitf(experiment: Experiment, folder: Path) -> Experiment:
-    """The same experiment with the real DTD, and where possible with the real documents."""
+    """Returns the experiment with the real DTD, and if possible with the real documents."""
     archive = folder / ARCHIVE
     messages = {"messages": str(archive)} if experiment.id in DOCUMENTS_OF_BENCHMARK and archive.is_file() else {}
 
@@ -43,7 +43,7 @@ def on_nitf(experiment: Experiment, folder: Path) -> Experiment:
 
 
 def renamed(experiment: Experiment) -> Experiment:
-    """The experiment under the name of its variant, for showing stored results."""
+    """Returns the experiment under the name of its variant, to show stored results."""
     documents = "the benchmark documents" if experiment.id in DOCUMENTS_OF_BENCHMARK else "messages made from it"
     return replace(
         experiment,

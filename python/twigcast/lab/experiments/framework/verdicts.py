@@ -18,7 +18,7 @@ HEAD = ("figure", "scale", "claim", "verdict", "seen", "time (of the processor)"
 
 
 def verdict_table(runs: Iterable[StoredRun], prefixes: Sequence[str]) -> list[str]:
-    """The lines of the table: a row for every claim, in order of id and scale.
+    """Returns the lines of the table: a row for every claim, in order of id and scale.
 
     Args:
         runs: Stored runs.
@@ -49,7 +49,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def renewed(page: str, table: Sequence[str]) -> str:
-    """A page with its table of verdicts replaced.
+    """Returns a page with its table of verdicts replaced.
 
     Raises:
         ValueError: There is none.
@@ -61,7 +61,7 @@ def renewed(page: str, table: Sequence[str]) -> str:
 
 
 def main(folder: Path, page: Path, prefixes: Sequence[str]) -> None:
-    """Renew the table of a page from a folder of results."""
+    """Renews the table of a page from a folder of results."""
     table = verdict_table(store.load_all(folder), prefixes)
     page.write_text(renewed(page.read_text(encoding="utf-8"), table), encoding="utf-8")
 

@@ -22,7 +22,7 @@ Workload = tuple[list[str], list[bytes]]
 
 
 def grid(parameters: Mapping[str, Any], vary: str, values: Iterable[Any], scale: Scale) -> list[Point]:
-    """A point per value of one parameter, which is also its x."""
+    """Returns a point per value of one parameter, which is also its x."""
     return [Point(value, {"documents": DOCUMENTS[scale], **parameters, vary: value}) for value in values]
 
 
@@ -34,7 +34,7 @@ def sweep(
     paper: Iterable[Any],
     small_parameters: Mapping[str, Any] | None = None,
 ) -> dict[Scale, list[Point]]:
-    """The points of both scales; ``small_parameters`` replace some of the published ones there."""
+    """Returns the points of both scales. ``small_parameters`` replace some of the published ones at small scale."""
     return {
         "small": grid({**parameters, **(small_parameters or {})}, vary, small, "small"),
         "paper": grid(parameters, vary, paper, "paper"),
@@ -42,7 +42,7 @@ def sweep(
 
 
 def schema_of(dtd: str) -> Schema:
-    """A DTD that comes with Twigcast, by name, or one in a file."""
+    """Returns a DTD that comes with Twigcast, by name, or one in a file."""
     return bundled_dtd(dtd) if dtd in DTD_NAMES else _read(dtd)
 
 
@@ -52,7 +52,7 @@ def _read(path: str) -> Schema:
 
 
 def preset_of(parameters: Mapping[str, Any]) -> DocumentPreset:
-    """The document parameters of a point: those of the DTD's shape, with its own depth."""
+    """Returns the document parameters of a point: those of the DTD's shape, with its own depth."""
     preset = PRESETS[parameters.get("like", parameters["dtd"])]
     levels = parameters.get("message_levels", parameters.get("depth"))
     if levels is not None:
@@ -61,12 +61,12 @@ def preset_of(parameters: Mapping[str, Any]) -> DocumentPreset:
 
 
 def build(parameters: Mapping[str, Any]) -> Workload:
-    """The queries and messages of a point."""
+    """Makes the queries and messages of a point."""
     return path_workload(parameters), message_workload(parameters)
 
 
 def path_workload(parameters: Mapping[str, Any]) -> list[str]:
-    """The path queries of a point.
+    """Makes the path queries of a point.
 
     ``loosen`` is a pair (W, DS): a base set without ``*`` and ``//`` is made first and then loosened, as the tests of
     non-determinism do; more are made than asked for, since some become equal.
@@ -90,7 +90,7 @@ def path_workload(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def message_workload(parameters: Mapping[str, Any]) -> list[bytes]:
-    """The messages of a point: made from the DTD, or the first of an archive (``messages``)."""
+    """Makes the messages of a point from the DTD, or takes the first of an archive (``messages``)."""
     count = parameters["documents"]
     if "messages" in parameters:
         return _from_archive(parameters["messages"], count)

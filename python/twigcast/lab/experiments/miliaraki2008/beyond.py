@@ -34,7 +34,7 @@ def _encoded(paths: Sequence[Sequence[str]] = ()) -> EncodedPaths:
 
 
 def make_part(draws: int, cut: int, groups: int, maker: int) -> Iterator[tuple[int, _PeerPaths]]:
-    """Draw random path queries, drop those drawn before, and part them by their first labels."""
+    """Draws random path queries, drops those drawn before, and parts them by their first labels."""
     generator = Random(f"queries {SEED} {maker}")  # noqa: S311 - reproducible, not secret
     walker = Walker(ElementGraph(bundled_dtd(NITF[0])), generator, wildcard=0.2, descendant=0.2)
     existing = {walker.path(DEPTH) for _ in range(draws)}
@@ -45,7 +45,7 @@ def make_part(draws: int, cut: int, groups: int, maker: int) -> Iterator[tuple[i
 
 
 def distinct_rows(created: Sequence[_PeerPaths]) -> tuple[Codes, Codes]:
-    """The different rows of several makers, and the least maker of each; rows are as wide as they must be."""
+    """Returns the different rows of several makers, and the least maker of each. Rows are as wide as they must be."""
     ordered = sorted(created, key=_maker)
     makers = np.concatenate([np.full(len(rows), maker, np.uint16) for maker, rows in ordered])
     rows = np.concatenate([rows for _, rows in ordered])
@@ -73,7 +73,7 @@ Setting = tuple[int, int, int]
 def tally_part(
     setting: Setting, steps: Sequence[int], group: int, created: Sequence[_PeerPaths]
 ) -> list[tuple[PartTally, Codes]]:
-    """For every step (the paths of so many makers) what a part comes to, and the beginnings of its paths."""
+    """Tallies a part for every step (the paths of so many makers). Returns also the beginnings of its paths."""
     rows, makers = distinct_rows(created)
     results = []
     for step in steps:
@@ -84,12 +84,12 @@ def tally_part(
 
 
 def tally_trunk(setting: Setting, beginnings: Sequence[Codes]) -> PartTally:
-    """What the trunk comes to."""
+    """Tallies the trunk."""
     return _cut(*setting).trunk(_encoded().with_rows(np.concatenate(beginnings)))
 
 
 def measure_spread(point: Point, tasks: Tasks) -> list[Measured]:
-    """Draw queries in tasks, regroup them by key range, tally each range in a task, and add up."""
+    """Draws queries in tasks, regroups them by key range, tallies each range in a task, and adds up."""
     p = point.parameters
     setting: Setting = (p["cut"], p["hosts"], p["documents"])
     steps = p["steps"]
@@ -127,12 +127,12 @@ def _rows(whole: PartTally, hosts: int) -> list[Measured]:
 
 
 def measure(point: Point) -> list[Measured]:
-    """The same without Spark, a part after the other."""
+    """Measures without Spark, a part after the other."""
     return measure_spread(point, Here())
 
 
 def points(**parameters: Any) -> list[Point]:
-    """One point: its tasks are parts of it."""
+    """Returns one point, whose tasks are parts of it."""
     return [Point("all", parameters)]
 
 

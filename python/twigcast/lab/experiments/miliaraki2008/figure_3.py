@@ -9,7 +9,7 @@ PAPER = (200_000, 400_000, 600_000, 800_000, 1_000_000)
 
 
 def points(steps: tuple[int, ...], documents: int, hosts: int) -> list[Point]:
-    """One point that grows the automaton step by step."""
+    """Returns one point that grows the automaton step by step."""
     parameters = {"series": "recursive", "dtds": NITF, "distinct": True, "both": True}
     return [Point("all", {**parameters, "steps": steps, "documents": documents, "hosts": hosts})]
 

@@ -14,7 +14,7 @@ NAMES = tuple(name for name, _, _ in SETS)
 
 
 def points(steps: tuple[int, ...], documents: int) -> list[Point]:
-    """A point for every query set."""
+    """Returns a point for every query set."""
     return [
         Point(
             name,

@@ -21,7 +21,7 @@ SETS = (("NITF distinct", NITF), ("aggregated distinct", AGGREGATED))
 
 
 def measure(point: Point) -> list[Measured]:
-    """One automaton on rings of growing size."""
+    """Measures one automaton on rings of growing size."""
     parameters = point.parameters
     documents = make_documents(parameters["dtds"], parameters["documents"])
     automaton = Automaton(make_paths(parameters["dtds"], parameters["queries"], distinct=True))
@@ -36,7 +36,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def points(peers: tuple[int, ...], queries: int, documents: int) -> list[Point]:
-    """A point for every query set."""
+    """Returns a point for every query set."""
     common = {"peers": peers, "queries": queries, "documents": documents}
     return [Point(name, {**common, "dtds": dtds}) for name, dtds in SETS]
 

@@ -26,7 +26,7 @@ def _curve(series: str, loads: Sequence[float]) -> list[Measured]:
 
 
 def measure_storage(point: Point) -> list[Measured]:
-    """Transitions and states stored by the peers, ranked, without and with virtual nodes."""
+    """Measures the transitions and states stored by the peers, ranked, without and with virtual nodes."""
     automaton = Automaton(make_paths(NITF, point.parameters["queries"], distinct=True))
     rows: list[Measured] = []
     for virtual_nodes in (1, 3, 10):
@@ -39,7 +39,7 @@ def measure_storage(point: Point) -> list[Measured]:
 
 
 def measure_filtering(point: Point) -> list[Measured]:
-    """Filtering messages received by the peers, ranked: without balancing, with virtual nodes, with shedding, both."""
+    """Measures the filtering messages of the peers, ranked: unbalanced, with virtual nodes, with shedding, both."""
     parameters = point.parameters
     documents = make_documents(parameters["dtds"], parameters["documents"])
     automaton = Automaton(make_paths(parameters["dtds"], parameters["queries"], distinct=True))

@@ -36,7 +36,7 @@ AGGREGATED = tuple(DTD_NAMES)
 
 
 def make_queries(dtds: Sequence[str], count: int, *, distinct: bool, seed: int = SEED, **parameters: Any) -> list[str]:
-    """Path queries of depth 10, an equal part from every DTD; fewer from one that has no more different ones."""
+    """Makes path queries of depth 10, an equal part from every DTD; fewer from one that has no more different ones."""
     share = count // len(dtds)
     created: list[str] = []
     for dtd in dtds:
@@ -60,7 +60,7 @@ def _queries_of(dtd: str, count: int, distinct: bool, seed: int, **parameters: A
 
 
 def make_documents(dtds: Sequence[str], count: int, seed: int = SEED) -> list[Document]:
-    """Messages, in turn from every DTD; experiments with equal ones share them."""
+    """Makes messages, in turn from every DTD. Experiments with equal ones share them."""
     return list(_documents(tuple(dtds), count, seed))
 
 
@@ -74,7 +74,7 @@ def _documents(dtds: tuple[str, ...], count: int, seed: int) -> tuple[Document, 
 
 
 def make_paths(dtds: Sequence[str], count: int, *, distinct: bool, **parameters: Any) -> EncodedPaths:
-    """The same queries, encoded; experiments with equal ones share them."""
+    """Makes the same queries, encoded. Experiments with equal ones share them."""
     return _paths(tuple(dtds), count, distinct, tuple(sorted(parameters.items())))
 
 
@@ -88,7 +88,7 @@ PUBLISHERS = 16
 
 
 def published(network: Network, documents: Sequence[Document], *, iteratively: bool = False) -> list[FilteringTally]:
-    """Publish messages from several peers in turn."""
+    """Publishes messages from several peers in turn."""
     count = len(network.positions)
     publishers = [number % PUBLISHERS * 7919 % count for number in range(len(documents))]
     publish = network.publish_all_iteratively if iteratively else network.publish_all
@@ -96,7 +96,7 @@ def published(network: Network, documents: Sequence[Document], *, iteratively: b
 
 
 def averaged(series: str, x: float | str, tallies: Sequence[FilteringTally]) -> list[Measured]:
-    """The mean of every measure."""
+    """Returns the mean of every measure."""
     return [
         Measured(series, x, measure, (sum(getattr(tally, measure) for tally in tallies) / len(tallies),))
         for measure in MEASURES
@@ -104,7 +104,7 @@ def averaged(series: str, x: float | str, tallies: Sequence[FilteringTally]) -> 
 
 
 def measure_growth(point: Point) -> list[Measured]:
-    """A curve over the number of queries: messages, latencies, states, indexing traffic."""
+    """Measures a curve over the number of queries: messages, latencies, states, indexing traffic."""
     return list(_growth(_frozen(point.parameters)))
 
 

@@ -25,7 +25,7 @@ from twigcast.query import Path, child, descendant
 
 
 def path_of(text: str) -> Path:
-    """A plain path in text as a query."""
+    """Returns a plain path in text as a query."""
     steps = []
     below = child
     for step in text[1:].split("/"):
@@ -38,7 +38,7 @@ def path_of(text: str) -> Path:
 
 
 def measure_levels(point: Point) -> list[Measured]:
-    """In the simulator, message by message: what l costs in copies and saves in messages and bytes."""
+    """Measures, message by message in the simulator, what l costs in copies and saves in messages and bytes."""
     parameters = point.parameters
     visits: dict[str, list[Visited]] = {}
 
@@ -71,7 +71,7 @@ def measure_levels(point: Point) -> list[Measured]:
 
 
 def measure_mix(point: Point) -> list[Measured]:
-    """More wildcards, or more descendant steps."""
+    """Measures with more wildcards, or more descendant steps."""
     parameters = point.parameters
     documents = make_documents(NITF, parameters["documents"])
     rows: list[Measured] = []

@@ -1,4 +1,4 @@
-"""What two verdicts hang on, the seed or the workload: the factor of figure 3a, and the last fifth of figure 7."""
+"""The influence of seed and workload on two verdicts: the factor of figure 3a, and the last fifth of figure 7."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PUBLISHED_STATES = 225_000
 
 
 def measure(point: Point) -> list[Measured]:
-    """Queries and messages of one seed: all different, and as they come."""
+    """Measures queries and messages of one seed: all different, and as they come."""
     p = point.parameters
     documents = make_documents(NITF, p["documents"], p["seed"])
     rows: list[Measured] = []
@@ -36,7 +36,7 @@ def measure(point: Point) -> list[Measured]:
 
 
 def points(seeds: int, **parameters: int) -> list[Point]:
-    """A point a seed."""
+    """Returns a point per seed."""
     return [Point(seed, {**parameters, "seed": seed}) for seed in range(1, seeds + 1)]
 
 

@@ -1,1 +1,1 @@
-"""What was never measured of ONYX (Diao, Rizvi, Franklin, VLDB 2004): brokers, and other ways beside them."""
+"""Measurements that ONYX (Diao, Rizvi, Franklin, VLDB 2004) never had: brokers, and other systems beside them."""

@@ -43,7 +43,7 @@ ADDRESS_BYTES = 8
 
 @dataclass(slots=True)
 class Shown:
-    """What one way of dissemination showed, a publication where nothing else is said.
+    """The results of one method of dissemination, per publication if nothing else is said.
 
     Attributes:
         reached: Brokers that got a message, of 100 others.
@@ -52,7 +52,7 @@ class Shown:
         kilobytes: Of these.
         busiest: Messages received by the busiest broker.
         table: Conjunctions, subscriptions, states or queries that a broker keeps of others, on average.
-        told: Bytes of wishes, in all.
+        announced_bytes: Bytes of all announcements.
         hops: Links from the publisher to a broker with a match, on average.
         milliseconds: From publication to handing over, in the middle (simulated).
         computing: Milliseconds of computing, all brokers together, the simulation included.
@@ -65,24 +65,25 @@ class Shown:
     kilobytes: float = 0.0
     busiest: float = 0.0
     table: float = 0.0
-    told: float = 0.0
+    announced_bytes: float = 0.0
     hops: float = 0.0
     milliseconds: float = 0.0
     computing: float = 0.0
     useless: float = 0.0
 
 
-METRICS = tuple(Shown.__dataclass_fields__)
+METRICS = {field: "told" if field == "announced_bytes" else field for field in Shown.__dataclass_fields__}
+"""The metric of each field, as stored results name it."""
 
 
 def rows(series: str, x: float | str, shown: Shown) -> list[Measured]:
-    """All measures."""
-    return [Measured(series, x, metric, (float(getattr(shown, metric)),)) for metric in METRICS]
+    """Returns all measures."""
+    return [Measured(series, x, metric, (float(getattr(shown, field)),)) for field, metric in METRICS.items()]
 
 
 @lru_cache(maxsize=4)
 def simulated(frozen: tuple[tuple[str, Any], ...], boxes_max: int | None = None) -> OnyxSimulation:
-    """A run of the protocol; whoever misses a message ends the experiment.
+    """Runs the protocol. A message that is missed ends the experiment.
 
     Raises:
         AssertionError: A message did not reach a broker with a match.
@@ -99,7 +100,7 @@ def simulated(frozen: tuple[tuple[str, Any], ...], boxes_max: int | None = None)
 
 
 def onyx(simulation: OnyxSimulation) -> Shown:
-    """What the protocol showed."""
+    """Returns the results of the protocol."""
     measures, outcome = simulation.measures(), simulation.outcome
     messages = max(1, len(simulation.messages))
     received: dict[Address, int] = {}
@@ -129,7 +130,7 @@ def onyx(simulation: OnyxSimulation) -> Shown:
 
 
 def match_early(simulation: OnyxSimulation) -> Shown:
-    """Sending along the same trees towards exactly the brokers with a match."""
+    """Computes sending along the same trees towards exactly the brokers with a match."""
     outcome = simulation.outcome
     others = max(1, simulation.shape.brokers - 1)
     count = max(1, len(simulation.messages))
@@ -167,12 +168,12 @@ def match_early(simulation: OnyxSimulation) -> Shown:
 
 
 def frozen(parameters: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Parameters as a key."""
+    """Returns parameters as a key."""
     return tuple(sorted(parameters.items()))
 
 
 def measure_methods(point: Point) -> list[Measured]:
-    """ONYX, flooding and matching early, in one setting."""
+    """Measures ONYX, flooding and matching early, in one setting."""
     simulation = simulated(frozen(point.parameters))
     flooded = simulated(frozen({**point.parameters, "flooding": True}))
     return [
@@ -183,12 +184,12 @@ def measure_methods(point: Point) -> list[Measured]:
 
 
 def measure_alone(point: Point) -> list[Measured]:
-    """ONYX, in one setting."""
+    """Measures ONYX, in one setting."""
     return rows("ONYX", point.x, onyx(simulated(frozen(point.parameters))))
 
 
 def measure_reduced(point: Point) -> list[Measured]:
-    """ONYX with whole messages on links, and with parts; and flooding."""
+    """Measures ONYX with whole messages on links, and with parts; and flooding."""
     parameters = point.parameters
     return [
         *rows("whole messages", point.x, onyx(simulated(frozen(parameters)))),
@@ -198,13 +199,13 @@ def measure_reduced(point: Point) -> list[Measured]:
 
 
 def measure_relaxed(point: Point) -> list[Measured]:
-    """ONYX and matching early, where routing queries are wider than the queries."""
+    """Measures ONYX and matching early, where routing queries are wider than the queries."""
     simulation = simulated(frozen(point.parameters))
     return [*rows("ONYX", point.x, onyx(simulation)), *rows("match early", point.x, match_early(simulation))]
 
 
 def measure_generalised(point: Point) -> list[Measured]:
-    """ONYX under a budget of boxes for what is told a neighbour."""
+    """Measures ONYX under a budget of boxes for its announcements to a neighbour."""
     parameters = dict(point.parameters)
     boxes_max = parameters.pop("boxes_max")
     return rows("ONYX", point.x, onyx(simulated(frozen(parameters), boxes_max)))
@@ -214,7 +215,7 @@ def measure_generalised(point: Point) -> list[Measured]:
 
 
 def measure_systems(point: Point) -> list[Measured]:
-    """All five ways: one subscription a broker, one source."""
+    """Measures all five systems: one subscription a broker, one source."""
     simulation = simulated(frozen(point.parameters))
     interests = [interest_of(simulation, broker) for broker in range(simulation.shape.brokers)]
     bodies = [message.body for message in simulation.messages]
@@ -227,7 +228,7 @@ def measure_systems(point: Point) -> list[Measured]:
 
 
 def interest_of(simulation: OnyxSimulation, broker: int) -> Path:
-    """The wish of the only user of a broker."""
+    """Returns the query of the only user of a broker."""
     return simulation.interests[f"{broker} {broker}"]
 
 
@@ -262,7 +263,7 @@ def _chord(interests: list[Path], bodies: list[bytes], root: Address) -> Shown:
         kilobytes=sum(simulator.counters.bytes.values()) / count / 1_000,
         busiest=max(simulator.counters.received.values(), default=0) / count,
         table=sum(len(peer.store.states) for peer in peers) / len(peers),
-        told=reported,
+        announced_bytes=reported,
         hops=sum(times) / max(1, len(times)),
     )
 
@@ -304,6 +305,6 @@ def _codd(interests: list[Path], bodies: list[bytes], root: Address) -> Shown:
         busiest=max(received.values(), default=0) / count,
         table=sum(len(child.queries) for node in (*run.nodes, run.root) for child in node.children.values())
         / len(interests),
-        told=reported,
+        announced_bytes=reported,
         hops=sum(results.values()) / max(1, len(results) - 1),
     )

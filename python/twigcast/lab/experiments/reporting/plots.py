@@ -27,7 +27,7 @@ PANEL = (5.0, 3.4)
 
 
 def panels(experiment: Experiment, results: Results) -> list[str]:
-    """The drawings of an experiment's figure as SVG texts.
+    """Returns the drawings of an experiment's figure as SVG texts.
 
     Raises:
         ValueError: the experiment shows a table.
@@ -45,7 +45,7 @@ def panels(experiment: Experiment, results: Results) -> list[str]:
 
 
 def legend(experiment: Experiment, results: Results) -> str:
-    """What the drawings' colours and marks stand for, as HTML; empty if there is one series only.
+    """Returns the colours and marks of the drawings as HTML; empty if there is one series only.
 
     Raises:
         ValueError: the experiment shows a table.
@@ -278,5 +278,5 @@ LABELS = {
 
 
 def label_of(metric: str) -> str:
-    """The metric's name for people."""
+    """Returns the metric's name for people."""
     return LABELS.get(metric, metric.removeprefix("ms: ").replace("_", " "))

@@ -40,7 +40,7 @@ Overlays are measured in hops, messages and bytes of the simulator, which are th
 def write_report(
     path: Path, experiments: Sequence[Experiment], runs: Iterable[StoredRun], illustrations: Sequence[Illustration]
 ) -> None:
-    """Write the page.
+    """Writes the page.
 
     Args:
         path: the file.

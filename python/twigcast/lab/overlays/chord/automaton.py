@@ -36,7 +36,7 @@ class EncodedPaths:
     """
 
     def __init__(self, paths: Iterable[Sequence[str]], names: Iterable[str] = ()) -> None:
-        """Give every label a code.
+        """Gives every label a code.
 
         Args:
             paths: The labels of each path, as in `LinearPart.labels`.
@@ -57,7 +57,7 @@ class EncodedPaths:
         self.rows[np.arange(self.rows.shape[1]) < sizes[:, None]] = np.array(flat, np.uint16)
 
     def with_rows(self, rows: Codes) -> EncodedPaths:
-        """Other paths with the same codes."""
+        """Returns other paths with the same codes."""
         other = EncodedPaths(())
         other.codes, other.names, other.rows = self.codes, self.names, rows
         return other
@@ -81,7 +81,7 @@ class Automaton:
     """
 
     def __init__(self, paths: EncodedPaths, count: int | None = None) -> None:
-        """Build it.
+        """Builds the automaton of some paths.
 
         Args:
             paths: The queries.
@@ -129,7 +129,10 @@ class Automaton:
         return len(self.parent)
 
     def named(self, states: Numbers | Integers, label: str) -> tuple[Integers, Integers]:
-        """Follow the edges with a name: places in `states` that have one, and the states these lead to."""
+        """Follows the edges with a name.
+
+        Returns the positions in `states` that have one, and the states behind these.
+        """
         sources, targets = self._by_label[self.codes.get(label, _NONE)]
         if not len(targets) or label not in self.codes:
             return _NOTHING, _NOTHING
@@ -138,13 +141,13 @@ class Automaton:
         return result, targets[positions[result]].astype(np.int64)
 
     def transitions(self) -> Integers:
-        """For every state its edges, and its self-loop."""
+        """Returns for every state the number of its edges, the self-loop included."""
         edges: Integers = np.bincount(self.parent[1:], minlength=len(self))
         edges += self.label == EPSILON_CODE
         return edges
 
     def key(self, state: int) -> str:
-        """The key of a state."""
+        """Returns the key of a state."""
         labels = []
         while state:
             labels.append(self.names[self.label[state]])
@@ -152,7 +155,7 @@ class Automaton:
         return "/".join(("start", *reversed(labels)))
 
     def keys(self) -> Iterator[str]:
-        """The keys of all states, in order."""
+        """Returns the keys of all states, in order."""
         above = ["start"]
         yield "start"
         for before, first, end in zip(self.levels, self.levels[1:], self.levels[2:], strict=False):
@@ -162,7 +165,7 @@ class Automaton:
             yield from above
 
     def digests(self) -> Iterator[bytes]:
-        """The SHA-1 digests of all keys, in order."""
+        """Returns the SHA-1 digests of all keys, in order."""
         for key in self.keys():
             yield hashlib.sha1(key.encode(), usedforsecurity=False).digest()
 
@@ -171,5 +174,5 @@ _NOTHING: Final[Integers] = np.zeros(0, np.int64)
 
 
 def labels_of(path: str) -> list[str]:
-    """The labels of a plain path in text, `/a//b/*`, as the generator makes it: names, wildcards, no predicates."""
+    """Returns the labels of a plain path in text, such as `/a//b/*`: names and wildcards, no predicates."""
     return [step or EPSILON for step in path[1:].split("/")]

@@ -16,14 +16,14 @@ from twigcast.overlay.errors import IdentifierClash, ImpossibleSetting
 
 
 def make_peer(address: Address, settings: ChordSettings, incarnation: int = 0, identifier: int | None = None) -> Peer:
-    """A peer that is not part of any ring yet; its place is the hash of its address unless one is given."""
+    """Makes a peer that is not part of any ring yet. Its identifier is the hash of its address, unless it is passed."""
     if identifier is None:
         identifier = identifier_of_address(address, settings.bits)
     return Peer(Ref(identifier, address), settings, incarnation)
 
 
 def build_ring(settings: ChordSettings, hosts: int, identifiers: Sequence[int] | None = None) -> list[Peer]:
-    """Peers of a converged ring, in order of their addresses, `virtual_nodes` of them on each host.
+    """Returns the peers of a converged ring, in order of their addresses, `virtual_nodes` of them on each host.
 
     Args:
         settings: Settings of all peers.
@@ -52,7 +52,7 @@ def build_ring(settings: ChordSettings, hosts: int, identifiers: Sequence[int] |
 
 
 def link_ring(peers: Sequence[Peer], refs: Sequence[Ref]) -> None:
-    """Fill the routing tables of peers from all references, in order of place."""
+    """Fills the routing tables of peers from all references, in order of identifier."""
     positions = [ref.identifier for ref in refs]
     for peer in peers:
         index = bisect_left(positions, peer.ref.identifier)

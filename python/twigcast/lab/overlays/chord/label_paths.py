@@ -28,7 +28,7 @@ class LabelPath:
         self.below: dict[str, LabelPath] = {}
 
     def documents(self) -> int:
-        """The documents that have it, as bits."""
+        """Returns the documents that have it, as bits."""
         bits = bytearray(max(self.counts, default=0) // 8 + 1)
         for number in self.counts:
             bits[number >> 3] |= 1 << (number & 7)
@@ -36,7 +36,7 @@ class LabelPath:
 
 
 def merge_documents(documents: Sequence[Document]) -> LabelPath:
-    """The label paths of all documents; the returned one is empty and stands for the documents themselves."""
+    """Merges the label paths of all documents. The returned one is empty and stands for the documents themselves."""
     root = LabelPath("")
     for number, document in enumerate(documents):
         paths: list[LabelPath] = []

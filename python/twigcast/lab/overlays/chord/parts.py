@@ -26,7 +26,7 @@ _PRIME = np.uint64(0x100000001B3)
 
 @dataclass(slots=True)
 class PartTally:
-    """What one part of an automaton, or the trunk, or several together, came to.
+    """The tally of one part of an automaton, of the trunk, or of several together.
 
     Attributes:
         queries: Queries whose accepting states lie there.
@@ -47,7 +47,7 @@ class PartTally:
     stored: Integers
 
     def add(self, other: PartTally) -> PartTally:
-        """Add another part of the same automaton, under the same messages."""
+        """Adds another part of the same automaton, under the same messages."""
         self.queries += other.queries
         self.walked += other.walked
         self.states += other.states
@@ -60,12 +60,12 @@ class PartTally:
 
 
 def total(parts: Iterable[PartTally]) -> PartTally:
-    """All parts together; the first one is added to."""
+    """Returns all parts together. The first one is added to."""
     return reduce(PartTally.add, parts)
 
 
 def part_paths(rows: Codes, cut: int, parts: int) -> Iterator[tuple[int, Integers]]:
-    """Which paths belong to which part: (part, places in `rows`) for every part that has any.
+    """Yields the paths of each part that has any: (part, positions in `rows`).
 
     Paths with the same first `cut` labels belong together, so the same path always belongs to the same part.
     """
@@ -80,7 +80,7 @@ def part_paths(rows: Codes, cut: int, parts: int) -> Iterator[tuple[int, Integer
 
 
 def trunk_rows(rows: Codes, cut: int) -> Codes:
-    """What the trunk has to know of a part's paths: their beginnings, one label beyond the edges at the cut.
+    """Returns the beginnings of a part's paths that the trunk needs, one label beyond the edges at the cut.
 
     Equal beginnings are one, but a path that ends above the cut is as many queries as there are of it.
     """
@@ -90,7 +90,7 @@ def trunk_rows(rows: Codes, cut: int) -> Codes:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How an automaton is tallied in parts.
+    """The cut of an automaton that is tallied in parts.
 
     Attributes:
         cut: States at least so many labels from the start belong to parts, the others to the trunk.
@@ -105,14 +105,14 @@ class Cut:
     publishers: Sequence[int]
 
     def part(self, paths: EncodedPaths) -> PartTally:
-        """Count what concerns the states below the cut."""
+        """Counts what concerns the states below the cut."""
         automaton = Automaton(paths)
         return self._tally(
             paths, automaton, range(self._first(automaton), len(automaton)), _longer(paths.rows, self.cut)
         )
 
     def trunk(self, paths: EncodedPaths) -> PartTally:
-        """Count what concerns the states above the cut, given the beginnings of all paths."""
+        """Counts what concerns the states above the cut, from the beginnings of all paths."""
         automaton = Automaton(paths)
         return self._tally(paths, automaton, range(self._first(automaton)), ~_longer(paths.rows, self.cut))
 

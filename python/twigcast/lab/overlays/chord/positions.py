@@ -44,17 +44,17 @@ class RingPositions:
         return len(self.identifiers)
 
     def owner(self, key: str) -> int:
-        """The node that owns a key."""
+        """Returns the node that owns a key."""
         return int(self.owners([hashlib.sha1(key.encode(), usedforsecurity=False).digest()])[0])
 
     def owners(self, digests: Iterable[bytes]) -> Numbers:
-        """The nodes that own the keys with these SHA-1 digests."""
+        """Returns the nodes that own the keys with these SHA-1 digests."""
         identifiers, circle, count = self.identifiers, 1 << self.bits, len(self)
         result = (bisect_left(identifiers, int.from_bytes(digest, "big") % circle) % count for digest in digests)
         return np.fromiter(result, np.int32)
 
     def hops(self, starts: npt.ArrayLike, ends: npt.ArrayLike) -> Numbers:
-        """Hops over the network of lookups from nodes for keys of others; between nodes of one host none is counted."""
+        """Returns the hops of lookups from nodes for keys of others. Between nodes of one host none is counted."""
         first, last = np.broadcast_arrays(np.asarray(starts, np.int64), np.asarray(ends, np.int64))
         result = np.zeros(first.size, np.int32)
         for begin in range(0, first.size, _CHUNK):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twigcast.lab.overlays.chord.build import build_ring, make_peer
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.chord import indexing, maintenance, publication
 from twigcast.overlay.chord.peer import Peer
 from twigcast.overlay.chord.settings import ChordSettings
@@ -38,7 +38,7 @@ class ChordRun:
 
     simulator: Simulator
     settings: ChordSettings
-    trace: Sequence[Step]
+    trace: Sequence[TraceStep]
 
     @property
     def peers(self) -> list[Peer]:
@@ -47,13 +47,13 @@ class ChordRun:
         return [node for address in sorted(nodes) if isinstance(node := nodes[address], Peer)]
 
     def run(self, settle: float) -> None:
-        """Run the whole trace and then `settle` longer."""
+        """Runs the whole trace and then `settle` longer."""
         for step in self.trace:
             self.simulator.at(step.time, self._do, step)
         last = max((step.time for step in self.trace), default=0.0)
         self.simulator.run(until=last + settle)
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: TraceStep) -> None:
         simulator = self.simulator
         if simulator.journal.active:
             simulator.journal.record(simulator.now, Fate.DONE, step.node, step.node, step)
@@ -83,13 +83,13 @@ class ChordRun:
 
 
 def start_run(
-    trace: Sequence[Step],
+    trace: Sequence[TraceStep],
     nodes: int,
     settings: ChordSettings = ROBUST,
     faults: NetworkFaults | None = None,
     seed: int = 0,
 ) -> ChordRun:
-    """A run of a trace on a converged ring of `nodes` peers; call its `run`."""
+    """Prepares the run of a trace on a converged ring of `nodes` peers. Its method `run` runs it."""
     simulator = Simulator(seed, faults or NetworkFaults(0.5, 1.5), Journal(keep=True), settings.virtual_nodes)
     for peer in build_ring(settings, nodes):
         simulator.add(peer)

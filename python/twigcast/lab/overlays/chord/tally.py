@@ -48,7 +48,7 @@ class FilteringTally:
     matched: int = 0
 
     def add(self, other: FilteringTally) -> None:
-        """Add what concerns other states, of the same message."""
+        """Adds what concerns other states, of the same message."""
         self.messages += other.messages
         self.hops += other.hops
         self.latency_steps = max(self.latency_steps, other.latency_steps)
@@ -71,7 +71,7 @@ class Reached(NamedTuple):
 
     @staticmethod
     def of(states: Integers, branches: Integers, routes: Integers) -> Reached:
-        """Gather what reaches the same state."""
+        """Gathers what reaches the same state."""
         if not len(states):
             return Reached(states, branches, routes)
         order = np.argsort(states, kind="stable")
@@ -82,12 +82,12 @@ class Reached(NamedTuple):
         )
 
     def and_(self, other: Reached) -> Reached:
-        """These states and others."""
+        """Returns these states and others."""
         return Reached(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
-class Traffic(NamedTuple):
-    """Where an element's messages go: what they reach, how many there are, and their routed hops."""
+class ElementTraffic(NamedTuple):
+    """The messages that an element causes: what they reach, how many there are, and their routed hops."""
 
     reached: Reached
     messages: int
@@ -108,7 +108,7 @@ class Network:
     """
 
     def __init__(self, automaton: Automaton, positions: RingPositions, counted: range | None = None) -> None:
-        """Place all states.
+        """Assigns all states to peers.
 
         Args:
             automaton: The automaton.
@@ -135,7 +135,7 @@ class Network:
         return near, far
 
     def storage(self) -> tuple[list[int], list[int]]:
-        """Per host: transitions stored and states stored, with l = 0 (copies of self-looping children included)."""
+        """Returns per host the transitions and states stored, with l = 0 (copies of self-looping children included)."""
         hosts, automaton = self.positions.host[self.owners], self.automaton
         size = automaton.transitions()
         above = np.flatnonzero(automaton.epsilon >= 0)
@@ -147,7 +147,7 @@ class Network:
         return np.bincount(hosts, size, count).astype(np.int64).tolist(), states.tolist()
 
     def shed(self, share: float = 0.10, replicas: int = 10, window: int = 100) -> int:
-        """Copy hot states, by the accesses counted so far, until no peer has one. Returns how many are copied.
+        """Copies hot states, by the accesses counted so far, until no peer has one. Returns how many are copied.
 
         A peer sheds its hottest state when that takes more than a share of the peer's messages; peers with fewer than
         `window` messages measure nothing. The start state is always copied.
@@ -172,11 +172,11 @@ class Network:
     # The recursive method.
 
     def publish(self, document: Document, publisher: int) -> FilteringTally:
-        """The recursive method with l = 0 for one message."""
+        """Counts the recursive method with l = 0 for one message."""
         return self.publish_all([document], [publisher])[0]
 
     def publish_all(self, documents: Sequence[Document], publishers: Sequence[int]) -> list[FilteringTally]:
-        """The recursive method with l = 0, by counting branches, for many messages at once.
+        """Counts the recursive method with l = 0 for many messages at once, branch by branch.
 
         Args:
             documents: The messages.
@@ -224,7 +224,7 @@ class Network:
             tally.latency_steps = max(tally.latency_steps, depth + 1)
             tally.latency_hops = max(tally.latency_hops, batch.first[number] + longest)
 
-    def _anyway(self, active: Reached, sources: _Sources) -> Traffic:
+    def _anyway(self, active: Reached, sources: _Sources) -> ElementTraffic:
         """What any element leads to: self-looping states, and `*` edges."""
         automaton, count = self.automaton, len(active.states)
         loops = np.flatnonzero(automaton.label[active.states] == EPSILON_CODE)
@@ -242,17 +242,17 @@ class Network:
         )
         return self._traffic(targets, sources, np.concatenate((loops, entered, edges)), steps)
 
-    def _named(self, sources: _Sources, label: str) -> Traffic:
+    def _named(self, sources: _Sources, label: str) -> ElementTraffic:
         """What an element leads to by its name."""
         edges, targets = self.automaton.named(sources.states, label)
         return self._traffic(targets, sources, edges, self._hops(sources, edges, targets))
 
-    def _traffic(self, targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> Traffic:
+    def _traffic(self, targets: Integers, sources: _Sources, edges: Integers, steps: Integers) -> ElementTraffic:
         branches = sources.branches[edges]
         reached = Reached.of(targets, branches, sources.path_counts[edges] + steps)
         if len(self.counted) < len(self.automaton):
             branches = np.where((targets >= self.counted.start) & (targets < self.counted.stop), branches, 0)
-        return Traffic(reached, int(branches.sum()), int((branches * steps).sum()))
+        return ElementTraffic(reached, int(branches.sum()), int((branches * steps).sum()))
 
     def _hops(self, sources: _Sources, edges: Integers, targets: Integers) -> Integers:
         """Hops of the messages along edges: sent by the owner of the source, or of the state above it."""
@@ -271,11 +271,11 @@ class Network:
     # The iterative method.
 
     def publish_iteratively(self, document: Document, publisher: int) -> FilteringTally:
-        """The iterative method for one message."""
+        """Counts the iterative method for one message."""
         return self.publish_all_iteratively([document], [publisher])[0]
 
     def publish_all_iteratively(self, documents: Sequence[Document], publishers: Sequence[int]) -> list[FilteringTally]:
-        """The iterative method: the publisher asks for every active state at every element, and waits for answers.
+        """Counts the iterative method: the publisher asks for each active state at each element, and waits for answers.
 
         Raises:
             ImpossibleSetting: Not all states are counted: how long a question takes depends on all that are asked.

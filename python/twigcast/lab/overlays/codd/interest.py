@@ -63,7 +63,7 @@ class InterestModel:
     # The stream.
 
     def items(self, number: int) -> Iterator[Item]:
-        """The stream of documents, with drift."""
+        """Yields the stream of documents, with drift."""
         for index, satisfied in self._stream(number):
             yield Item(index, satisfied)
 
@@ -78,7 +78,7 @@ class InterestModel:
             yield index, satisfied
 
     def shuffle(self) -> None:
-        """Split some classes in random halves and merge random pairs, back to k classes."""
+        """Splits some classes in random halves and merges random pairs, back to k classes."""
         changes = self.shape.changes if self.shape.changes >= 0 else max(1, self.shape.classes // 5)
         chosen = self._random.sample(range(self.shape.classes), min(changes, self.shape.classes))
         for position in chosen:
@@ -95,7 +95,7 @@ class InterestModel:
     # The engine.
 
     def mask(self, queries: Iterable[Query]) -> int:
-        """Queries are numbers of interests; `EVERYTHING` is all of them."""
+        """Returns queries as bits. They are numbers of interests; `EVERYTHING` is all of them."""
         mask = 0
         for query in queries:
             assert isinstance(query, int)
@@ -103,25 +103,25 @@ class InterestModel:
         return mask
 
     def satisfied(self, item: Item) -> int:
-        """The document says it itself."""
+        """Returns the interests that the document itself names."""
         return int(item.content)
 
     def similarity(self, one: Query, other: Query) -> float:
-        """1 for members of one class now, 0 otherwise."""
+        """Returns 1 for members of the same class at present, 0 otherwise."""
         if EVERYTHING in (one, other):
             return 1.0
         return float(any(one in members and other in members for members in self.members))
 
     def summarise(self, queries: frozenset[Query], limit: int) -> frozenset[Query]:
-        """Too many interests become interest in everything."""
+        """Replaces too many interests by interest in everything."""
         return queries if len(queries) <= limit else frozenset({EVERYTHING})
 
     def new_summary(self, window: int) -> RecentItems:
-        """The recent documents themselves."""
+        """Returns a memory of the recent documents themselves."""
         return RecentItems(self, window)
 
     def query_bytes(self, query: Query) -> int:
-        """A number."""
+        """Returns the size of a number."""
         return 4
 
 
@@ -154,13 +154,13 @@ class PlannedInterests(InterestModel):
                 self._bits[member] |= mask
 
     def items(self, number: int) -> Iterator[Item]:
-        """The first so many documents of the stream."""
+        """Returns the first documents of the stream, so many of them."""
         for index, now, satisfied in self._planned[:number]:
             self._now = now
             yield Item(index, satisfied)
 
     def mask(self, queries: Iterable[Query]) -> int:
-        """The bits of all classes that the interests are going to be in."""
+        """Returns the bits of all classes that the interests are going to be in."""
         mask = 0
         for query in queries:
             assert isinstance(query, int)
@@ -168,7 +168,7 @@ class PlannedInterests(InterestModel):
         return mask
 
     def similarity(self, one: Query, other: Query) -> float:
-        """1 for members of one class now, 0 otherwise."""
+        """Returns 1 for members of the same class at present, 0 otherwise."""
         shared = self.mask([one]) & self.mask([other])
         first = max(0, self._now - 1) * self.shape.classes
         return float(bool(shared >> first & ((1 << self.shape.classes) - 1)))
@@ -190,7 +190,7 @@ class RecentItems:
         self._next = 0
 
     def add(self, item: Item) -> None:
-        """Keep a document in place of the oldest."""
+        """Keeps a document in place of the oldest."""
         if len(self._items) < self._window:
             self._items.append(item)
             return
@@ -198,7 +198,7 @@ class RecentItems:
         self._next = (self._next + 1) % self._window
 
     def documents(self, queries: Iterable[Query]) -> BitMap:
-        """Evaluate on what is kept."""
+        """Evaluates queries on the documents that are kept."""
         mask = self._engine.mask(queries)
         return BitMap(item.number for item in self._items if self._engine.satisfied(item) & mask)
 
@@ -211,6 +211,6 @@ def _mask_of(members: set[int]) -> int:
 
 
 def constant_stream(contents: Iterable[int]) -> Iterator[Item]:
-    """Items from given sets of satisfied interests, as bits; for tests and small examples."""
+    """Yields items from sets of satisfied interests, as bits; for tests and small examples."""
     numbers = count(1)
     return (Item(next(numbers), content) for content in contents)

@@ -1,4 +1,4 @@
-"""What is measured of a cooperative tree (CoDD, section 2): overhead, depth, and whether the tree is as it must be."""
+"""The measures of a cooperative tree (CoDD, section 2): overhead, depth, and whether the tree is as it must be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from twigcast.lab.overlays.checkers import Violation
 from twigcast.lab.overlays.codd.scenario import ROOT, CoddRun
 from twigcast.lab.overlays.journal import Journal
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.codd.engine import Engine, Item
 from twigcast.overlay.codd.messages import JoinedTree, Received, StreamEnded
 from twigcast.overlay.codd.node import CoddNode
@@ -17,7 +17,7 @@ from twigcast.overlay.core import Address
 
 
 def depths(run: CoddRun) -> dict[Address, int]:
-    """Depth of every node that hangs below the producer."""
+    """Returns the depth of every node that hangs below the producer."""
     results = {ROOT: 0}
     frontier = [run.root]
     nodes = run.simulator.nodes
@@ -33,12 +33,12 @@ def depths(run: CoddRun) -> dict[Address, int]:
 
 
 def interior(run: CoddRun) -> list[CoddNode]:
-    """The nodes with children, without the producer."""
+    """Returns the nodes with children, without the producer."""
     return [node for node in run.nodes if node.children]
 
 
 def mean_overhead(nodes: Iterable[CoddNode]) -> float:
-    """Mean over nodes of the share of received documents that only passed through."""
+    """Returns the mean over nodes of the share of received documents that only passed through."""
     values = [node.overhead() for node in nodes if node.received_count]
     return sum(values) / len(values) if values else 0.0
 
@@ -50,7 +50,7 @@ class OverheadWindow:
         self._before: dict[Address, tuple[int, int]] = {}
 
     def measure(self, nodes: Iterable[CoddNode]) -> tuple[float, float]:
-        """The system's share of spurious documents, and the mean share of the nodes with children."""
+        """Returns the system's share of spurious documents, and the mean share of the nodes with children."""
         received = spurious = 0
         shares: list[float] = []
         for node in nodes:
@@ -69,7 +69,7 @@ class OverheadWindow:
 
 
 def check_tree(run: CoddRun) -> list[Violation]:
-    """The live nodes form one tree below the producer; fan-outs hold; filters are wide enough."""
+    """Checks whether the live nodes form one tree below the producer, fan-outs hold, and filters are wide enough."""
     result = depths(run)
     violations: list[Violation] = []
     for node in run.nodes:
@@ -98,7 +98,7 @@ def check_tree(run: CoddRun) -> list[Violation]:
 class _Deliveries:
     """What a trace asked for and a journal shows."""
 
-    def __init__(self, journal: Journal, trace: Sequence[Step]) -> None:
+    def __init__(self, journal: Journal, trace: Sequence[TraceStep]) -> None:
         self.queries: dict[Address, Any] = {}
         self.gone: set[Address] = set()
         self.items: list[Item] = []
@@ -120,8 +120,8 @@ class _Deliveries:
                 self.gone.add(entry.receiver)
 
 
-def check_deliveries(journal: Journal, trace: Sequence[Step], engine: Engine) -> list[Violation]:
-    """Every node receives every document that satisfies its query exactly once from its first one on, and no other."""
+def check_deliveries(journal: Journal, trace: Sequence[TraceStep], engine: Engine) -> list[Violation]:
+    """Checks whether each node gets, from its first document on, each that satisfies its query once, and no other."""
     seen = _Deliveries(journal, trace)
     violations: list[Violation] = []
     for node, query in seen.queries.items():

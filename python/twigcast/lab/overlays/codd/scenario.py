@@ -8,7 +8,7 @@ from typing import Any
 
 from twigcast.lab.overlays.journal import Fate, Journal
 from twigcast.lab.overlays.simulator import NetworkFaults, Simulator
-from twigcast.lab.overlays.trace import Step
+from twigcast.lab.overlays.trace import TraceStep
 from twigcast.overlay.codd import handlers as _handlers  # noqa: F401 - completes CoddNode
 from twigcast.overlay.codd import join, leave, links, reorganise
 from twigcast.overlay.codd.engine import Engine, Item, Query
@@ -71,34 +71,34 @@ class CoddRun:
         return node
 
     def add(self, address: Address, query: Query, seeds: tuple[Address, ...] = (ROOT,)) -> None:
-        """A node with this query starts to join."""
+        """Adds a node with this query, which starts to join."""
         self.simulator.add(
             CoddNode(address, query, self.engine, self.settings, ROOT, incarnation=int(self.simulator.now))
         )
         self.simulator.command(address, join.join, seeds)
 
     def publish(self, item: Item) -> None:
-        """The producer emits a document."""
+        """Emits a document at the producer."""
         self.simulator.command(ROOT, CoddNode.publish, item)
         if self.settings.top and item.number % self.settings.batch == 0:
             self.simulator.command(ROOT, reorganise.serve_batch)
 
     def stream(self, items: Iterable[Item], interval: float = 1.0) -> None:
-        """Emit documents at regular intervals, and let each spread."""
+        """Emits documents at regular intervals, and lets each spread."""
         for item in items:
             self.publish(item)
             self.simulator.run(until=self.simulator.now + interval)
             if self.on_item is not None:
                 self.on_item(item.number)
 
-    def play(self, trace: Sequence[Step], settle: float) -> None:
-        """Run a trace: `join` with (query, seeds), `leave`, `crash`, `publish` with an item, `partition`, `heal`."""
+    def play(self, trace: Sequence[TraceStep], settle: float) -> None:
+        """Runs a trace: `join` with (query, seeds), `leave`, `crash`, `publish` with an item, `partition`, `heal`."""
         for step in trace:
             self.simulator.at(step.time, self._do, step)
         last = max((step.time for step in trace), default=0.0)
         self.simulator.run(until=last + settle)
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: TraceStep) -> None:
         simulator = self.simulator
         if simulator.journal.active:
             simulator.journal.record(simulator.now, Fate.DONE, step.node, step.node, step)
@@ -142,7 +142,7 @@ def start_run(
     seed: int = 0,
     journal: Journal | None = None,
 ) -> CoddRun:
-    """A tree with nobody but the producer."""
+    """Returns a tree with nobody but the producer."""
     simulator = Simulator(seed, faults, journal or Journal(keep=False))
     run = CoddRun(engine, settings, simulator)
 

@@ -43,7 +43,7 @@ class SienaTree:
         self._before = (0, 0)
 
     def publish(self, item: Item) -> None:
-        """A document passes: a server receives it if anybody below wants it, and wants it only for itself."""
+        """Counts a document: a server receives it for anybody below, and uses it only for its own queries."""
         satisfied = self._engine.satisfied(item)
         for server, below in enumerate(self.below):
             if below & satisfied:
@@ -52,11 +52,11 @@ class SienaTree:
                     self.spurious[server] += 1
 
     def overheads(self) -> list[float]:
-        """Share of spurious documents at every server."""
+        """Returns the share of spurious documents at every server."""
         return [s / r for s, r in zip(self.spurious, self.received, strict=True) if r]
 
     def window_overhead(self) -> float:
-        """Share of spurious documents at all servers since the last call."""
+        """Returns the share of spurious documents at all servers since the last call."""
         received, spurious = sum(self.received), sum(self.spurious)
         new = received - self._before[0], spurious - self._before[1]
         self._before = received, spurious

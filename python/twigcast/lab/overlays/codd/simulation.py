@@ -55,7 +55,7 @@ class CoddSimulation:
         self.interval = 2.0 if robust else 1.0
 
     def grow(self, documents: int) -> None:
-        """Let all nodes join, while the first documents flow."""
+        """Lets all nodes join, while the first documents flow."""
         self.items = self.model.items(documents)
         for address in range(1, self.nodes + 1):
             self.run.add(address, address - 1)
@@ -66,7 +66,7 @@ class CoddSimulation:
         self.run.simulator.run(until=self.run.simulator.now + 50 * self.interval)
 
     def stream(self, crashes: int) -> None:
-        """Let the rest of the documents flow, and nodes crash at regular intervals."""
+        """Lets the rest of the documents flow, and nodes crash at regular intervals."""
         rest = list(self.items)
         every = max(1, len(rest) // max(1, crashes + 1))
         left = crashes
@@ -80,7 +80,7 @@ class CoddSimulation:
             self.run.simulator.run(until=self.run.simulator.now + 1000)
 
     def measures(self) -> dict[str, float | int | str]:
-        """What came out."""
+        """Returns the measures of the run."""
         run = self.run
         results = depths(run)
         received = sum(node.received_count for node in run.nodes)
@@ -101,7 +101,7 @@ class CoddSimulation:
         return measures
 
     def tree(self) -> tuple[dict[Address, Address], dict[Address, float]]:
-        """Parents and overheads, to draw."""
+        """Returns parents and overheads, to draw."""
         result = depths(self.run)
         nodes = [node for node in self.run.nodes if node.address in result]
         return {node.address: node.parent for node in nodes}, {node.address: node.overhead() for node in nodes} | {

@@ -19,7 +19,7 @@ class TwigEngine:
         self._answers: dict[int, tuple[int, int]] = {}
 
     def mask(self, queries: Iterable[Query]) -> int:
-        """Number the queries as they turn up."""
+        """Returns the queries as bits. It numbers them as they turn up."""
         mask = 0
         for query in queries:
             assert isinstance(query, Twig)
@@ -31,11 +31,11 @@ class TwigEngine:
         return mask
 
     def set_answer(self, number: int, satisfied: Iterable[Query]) -> None:
-        """Tell what a document satisfies, where another engine has evaluated all queries numbered so far."""
+        """Sets what a document satisfies, if another engine has evaluated all queries numbered so far."""
         self._answers[number] = (self.mask(satisfied), len(self._twigs))
 
     def satisfied(self, item: Item) -> int:
-        """Evaluate the queries that are not yet evaluated on an item."""
+        """Evaluates the queries that are not yet evaluated on an item."""
         answer, existing = self._answers.get(item.number, (0, 0))
         if existing < len(self._twigs):
             for number in range(existing, len(self._twigs)):
@@ -45,13 +45,13 @@ class TwigEngine:
         return answer
 
     def similarity(self, one: Query, other: Query) -> float:
-        """Structural match."""
+        """Returns the structural match."""
         assert isinstance(one, Twig)
         assert isinstance(other, Twig)
         return structural_match(one, other)
 
     def summarise(self, queries: frozenset[Query], limit: int) -> frozenset[Query]:
-        """Drop queries that others contain; then shorten the largest until few enough are left."""
+        """Drops queries that others contain, then shortens the largest until few enough are left."""
         twigs = sorted((query for query in queries if isinstance(query, Twig)), key=repr)
         kept = _without_contained(twigs)
         while len(kept) > limit:
@@ -62,11 +62,11 @@ class TwigEngine:
         return frozenset(kept)
 
     def new_summary(self, window: int) -> DataSummary:
-        """A data summary tree."""
+        """Returns a data summary tree."""
         return DataSummary(window)
 
     def query_bytes(self, query: Query) -> int:
-        """A label and an edge a node."""
+        """Returns the size of a query: a label and an edge for each node."""
         assert isinstance(query, Twig)
         return sum(len(node.label) + 2 + 8 * len(node.tests) for node in nodes_of(query))
 

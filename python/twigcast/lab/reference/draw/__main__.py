@@ -7,7 +7,7 @@ from twigcast.lab.reference.draw import redraw
 
 
 def main() -> int:
-    """Redraw, and name the files that have changed."""
+    """Draws everything again, and names the files that have changed."""
     for name in redraw(Path(sys.argv[1]), write=True):
         sys.stdout.write(f"{name}\n")
     return 0

@@ -1,4 +1,4 @@
-"""All algorithms on one workload: what they do, counted. (Times are for benchmarks; counts are the same everywhere.)"""
+"""The counters of all algorithms on one workload. Unlike times, they are the same on every machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Workload:
         self._random = random.Random(seed)  # noqa: S311 - a workload, not a secret
 
     def message(self, name: str = "feed", level: int = 1) -> str:
-        """An element with up to four children, to level six."""
+        """Returns an element with up to four children, to level six."""
         attributes = f' lang="{self._random.choice("abc")}"' if self._random.random() < 0.5 else ""
         names = CHILDREN[name] if level < 6 else ()
         inner = "".join(
@@ -39,7 +39,7 @@ class Workload:
         return f"<{name}{attributes}>{inner}</{name}>"
 
     def query(self, *, conditions: float, twigs: float) -> Path:
-        """A walk from the root, with ``*`` and ``//`` one step in five, and predicates as likely as asked for."""
+        """Returns a walk from the root, with ``*`` and ``//`` one step in five, and as many predicates as asked for."""
         steps: list[Step] = []
         name = "feed"
         for depth in range(self._random.randint(2, 5)):
@@ -64,12 +64,12 @@ POPULATIONS = {
 
 
 def figures() -> dict[str, str]:
-    """A table of counters for each kind of population."""
+    """Returns a table of counters for each kind of population."""
     return {f"comparison-{kind.replace(' ', '-')}": counted(**POPULATIONS[kind]) for kind in POPULATIONS}
 
 
 def counted(conditions: float, twigs: float) -> str:
-    """The counters of every algorithm that takes the population."""
+    """Returns the counters of every algorithm that takes the population."""
     workload = Workload(2005)
     queries = [workload.query(conditions=conditions, twigs=twigs) for _ in range(QUERIES_COUNT)]
     messages = [workload.message().encode() for _ in range(MESSAGES_COUNT)]

@@ -13,12 +13,12 @@ _DRAWN = re.compile(r"(<!-- drawn: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re
 
 @cache
 def figures() -> dict[str, str]:
-    """Everything that can be drawn: Markdown by name, pictures by file name."""
+    """Returns everything that can be drawn: Markdown by name, pictures by file name."""
     return {**paths.figures(), **twigs.figures(), **comparison.figures()}
 
 
 def redraw(folder: Path, *, write: bool) -> list[str]:
-    """Bring the pages in a folder, and the pictures in its ``figures``, up to date.
+    """Updates the pages in a folder, and the pictures in its ``figures``.
 
     Args:
         folder: Where the pages are.

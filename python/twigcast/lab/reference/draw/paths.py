@@ -31,14 +31,14 @@ MESSAGE = b"<feed><item><item><tag/></item><note/></item></feed>"
 
 
 def filled(algorithm: Algorithm, queries: dict[str, str] = QUERIES) -> Algorithm:
-    """An algorithm with the example's queries."""
+    """Returns an algorithm with the example's queries."""
     for query_id, query in queries.items():
         algorithm.add(query_id, parse(query))
     return algorithm
 
 
 def figures() -> dict[str, str]:
-    """Tables (Markdown) and pictures (names that end in ``.svg``)."""
+    """Returns tables (Markdown) and pictures (names that end in ``.svg``)."""
     return {
         "population": population(),
         **xfilter(),
@@ -51,13 +51,13 @@ def figures() -> dict[str, str]:
 
 
 def population() -> str:
-    """The queries and the message of the examples."""
+    """Shows the queries and the message of the examples."""
     rows = [(query_id, code(query)) for query_id, query in QUERIES.items()]
     return f"{table(('query', 'path'), rows)}\n\nMessage: {code(MESSAGE.decode())}"
 
 
 def users(stored: StoredPath) -> str:
-    """The queries that are a path."""
+    """Returns the queries that are a path, as text."""
     return listed(sorted(stored.plain))
 
 
@@ -65,7 +65,7 @@ def users(stored: StoredPath) -> str:
 
 
 def xfilter() -> dict[str, str]:
-    """Path nodes, the index for both placements, and a run."""
+    """Shows path nodes, the index for both placements, and a run."""
     basic, balanced = XFilter(list_balance=False), XFilter()
     filled(basic)
     filled(balanced)
@@ -116,7 +116,7 @@ def _candidate(candidate: Candidate) -> str:
 
 
 def hybrid() -> dict[str, str]:
-    """Substrings, their trie, and a run."""
+    """Shows substrings, their trie, and a run."""
     algorithm = DiaoHybrid()
     filled(algorithm)
     cuts = [
@@ -165,7 +165,7 @@ def _trie_path(node: TrieNode) -> str:
 
 
 def machine(nfa: NFA[StoredPath], title: str) -> str:
-    """A picture of an automaton."""
+    """Draws an automaton."""
 
     def children(item: Hashable) -> Sequence[tuple[str, Hashable]]:
         return list(cast(State[StoredPath], item).edges.items())
@@ -179,7 +179,7 @@ def machine(nfa: NFA[StoredPath], title: str) -> str:
 
 
 def yfilter() -> dict[str, str]:
-    """The machine, and the stack of active-state sets."""
+    """Shows the machine, and the stack of active-state sets."""
     algorithm = YFilter()
     filled(algorithm)
 
@@ -195,7 +195,7 @@ def yfilter() -> dict[str, str]:
 
 
 def lazy_dfa() -> str:
-    """The deterministic states after one message."""
+    """Shows the deterministic states after one message."""
     algorithm = LazyDFA()
     filled(algorithm)
     algorithm.match(MESSAGE)
@@ -216,7 +216,7 @@ def lazy_dfa() -> str:
 
 
 def afilter() -> dict[str, str]:
-    """AxisView, and the stacks."""
+    """Shows AxisView, and the stacks."""
     algorithm = AFilter()
     filled(algorithm)
     edges = [
@@ -253,7 +253,7 @@ def _object(created: StackObject) -> str:
 
 
 def boone() -> dict[str, str]:
-    """Which path goes where, and a run."""
+    """Shows the part that each path goes to, and a run."""
     algorithm = BooneHybrid()
     filled(algorithm)
 

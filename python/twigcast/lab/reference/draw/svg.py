@@ -41,7 +41,7 @@ class Node:
 
 @dataclass(slots=True)
 class Picture:
-    """What is to be drawn: nodes in place and edges between them."""
+    """A drawing: nodes with positions, and edges between them."""
 
     width: float
     height: float
@@ -50,7 +50,7 @@ class Picture:
     edges: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """The SVG document."""
+        """Returns the SVG document."""
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(self.width)} {_n(self.height)}" '
             f'width="{_n(self.width)}" height="{_n(self.height)}" role="img">',
@@ -69,7 +69,7 @@ def tree(
     draw: Callable[[Hashable], Node],
     title: str,
 ) -> str:
-    """A tree from left to right.
+    """Draws a tree from left to right.
 
     Args:
         root: The root.
@@ -86,7 +86,7 @@ def layered(
     draw: Callable[[Hashable], Node],
     title: str,
 ) -> str:
-    """A forest from left to right, in which nodes may be shared: a shared node stands right of all its users."""
+    """Draws a forest from left to right. Nodes may be shared: a shared node stands right of all its users."""
     layout = _Layout(children, draw)
     roots = list(roots)
     for root in roots:
@@ -142,7 +142,7 @@ class _Layout:
 
 
 def circular(names: Sequence[str], edges: Sequence[tuple[str, str, str]], title: str) -> str:
-    """A graph with its nodes on a circle; an edge is source, label, target."""
+    """Draws a graph with its nodes on a circle; an edge is source, label, target."""
     radius = 16 * max(3, len(names)) + 40
     nodes = {}
     for number, name in enumerate(names):

@@ -9,7 +9,7 @@ from twigcast.lab.reference.events import Characters, Element, StartElement, Tre
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
@@ -19,17 +19,17 @@ def _cell(value: object) -> str:
 
 
 def code(text: object) -> str:
-    """Text as code."""
+    """Returns text as code."""
     return f"`{text}`"
 
 
 def listed(items: Iterable[object], empty: str = "-") -> str:
-    """``a, b, c``; a dash for nothing."""
+    """Returns ``a, b, c``; a dash for nothing."""
     return ", ".join(str(item) for item in items) or empty
 
 
 def run(algorithm: Algorithm, message: bytes) -> Iterator[tuple[str, Element]]:
-    """A message through an algorithm, event by event: what the event was, after it has been handled.
+    """Runs a message through an algorithm, and yields each event after it has been handled.
 
     The document node stands for the beginning and the end.
     """
@@ -59,7 +59,7 @@ def run_table(
     *,
     ends: bool,
 ) -> str:
-    """A row for each start tag, or for each end tag too, with what ``show`` sees then."""
+    """Returns a row for each start tag, or for each end tag too, with what ``show`` sees then."""
     rows = [
         (code(f"{event} {element.id}"), *show(element))
         for event, element in run(algorithm, message)
@@ -69,5 +69,5 @@ def run_table(
 
 
 def outcome(algorithm: Algorithm, message: bytes) -> str:
-    """Which queries match."""
+    """Returns the matching queries, as text."""
     return f"Matched: {listed(sorted(algorithm.match(message)), 'none')}."

@@ -28,7 +28,7 @@ TWIG_MESSAGE = (
 
 
 def figures() -> dict[str, str]:
-    """Tables (Markdown) and pictures (names that end in ``.svg``)."""
+    """Returns tables (Markdown) and pictures (names that end in ``.svg``)."""
     return {
         "selection": selection(),
         "inline": inline(),
@@ -41,7 +41,7 @@ def figures() -> dict[str, str]:
 
 
 def names(match: PathMatch) -> str:
-    """A path match as element names with numbers."""
+    """Shows a path match as element names with numbers."""
     return f"({listed(match)})"
 
 
@@ -49,7 +49,7 @@ def names(match: PathMatch) -> str:
 
 
 def selection() -> str:
-    """The path matches of each accepting visit, and what the conditions say."""
+    """Shows the path matches of each accepting visit, and the results of the conditions."""
     algorithm = YFilter()
     algorithm.add("Q", parse(CONDITIONAL))
     conditions = conditions_of(path_query(parse(CONDITIONAL)))
@@ -71,7 +71,7 @@ def selection() -> str:
 
 
 def inline() -> str:
-    """The satisfied set while the message streams by, and the verdict of both rules."""
+    """Shows the satisfied set while the message streams by, and the verdict of both rules."""
     published, exact = YFilterInline(published=True), YFilterInline()
     message = CONDITIONAL_MESSAGE.replace(b"<note/></item></feed>", b"</item></feed>")
     for algorithm in (published, exact):
@@ -95,7 +95,7 @@ def inline() -> str:
 
 
 def decomposition() -> str:
-    """The constituent paths of the example twigs."""
+    """Shows the constituent paths of the example twigs."""
     rows = []
     for query_id, query in TWIGS.items():
         operator = decompose(path_query(parse(query)))
@@ -105,7 +105,7 @@ def decomposition() -> str:
 
 
 def np_filter() -> str:
-    """The stores of T1 at the end of the message, the filter, and what survives."""
+    """Shows the stores of T1 at the end of the message, the filter, and what survives."""
     algorithm = YFilter()
     algorithm.add("T1", parse(TWIGS["T1"]))
     matched = algorithm.match(TWIG_MESSAGE)
@@ -128,7 +128,7 @@ def np_filter() -> str:
 
 
 def gfilter() -> dict[str, str]:
-    """The forest of suffix nodes, and the tables at each end tag."""
+    """Shows the forest of suffix nodes, and the tables at each end tag."""
     algorithm = GFilter()
     for query_id, query in TWIGS.items():
         algorithm.add(query_id, parse(query))
@@ -166,7 +166,7 @@ def _tables(tables: Tables) -> tuple[str, str]:
 
 
 def bfilter() -> dict[str, str]:
-    """The tree of sub-queries, the portions, and where the published procedure goes wrong."""
+    """Shows the tree of sub-queries, the portions, and the errors of the published procedure."""
     algorithm = BFilter()
     for query_id, query in TWIGS.items():
         algorithm.add(query_id, parse(query))
@@ -240,7 +240,7 @@ def _published() -> str:
 
 
 def dai() -> str:
-    """Which query goes to which engine."""
+    """Shows the engine that each query goes to."""
     algorithm = DaiHybrid()
     rows = []
     for query_id, query in {"Q1": "/feed/item/tag", "Q2": CONDITIONAL, **TWIGS}.items():

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from twigcast.errors import PipelineError
-from twigcast.spark.folder_log import FolderLog
-from twigcast.spark.folder_stream import FolderReader
+from twigcast.spark.folder_stream import FolderLog, FolderReader
 from twigcast.spark.sources.frames import TaskPartition
 
 
