@@ -65,7 +65,9 @@ impl Engine {
         if !self.registry.has_other() {
             return matched.append_admitted_to(slots, |block, word| word & self.registry.plain(block));
         }
-        if matched.len() * self.registry.mean_subscribers().max(1) > self.slot_bound() / SPARSE {
+        let many = self.slot_bound() / SPARSE;
+        // Few queries may have most of the subscriptions.
+        if matched.len() * self.registry.mean_subscribers().max(1) > many || self.subscription_count(matched) > many {
             return self.slots_by_set(matched, slots);
         }
         let start = slots.len();

@@ -25,14 +25,14 @@ impl TriggerChoice {
     }
 
     /// Returns whether look-ups by hash serve it well: if no value is compared by order, or a single one, of which there
-    /// are few bounds, beside structure. Elsewhere an index of ranges does better.
+    /// are few bounds. Elsewhere an index of ranges does better.
     fn is_served_by_hash(&self, frequencies: &dyn Frequencies) -> bool {
-        let Verify { also, shapes, .. } = &self.verify;
+        let also = &self.verify.also;
         let mut compared = [&self.key].into_iter().chain(also).filter(|key| key.value.is_comparison());
         match (compared.next(), compared.next()) {
             (None, _) => true,
             (Some(ValueCondition { value: ConditionValue::AttributeCompared(name, ..), .. }), None) => {
-                also.is_empty() && !shapes.is_empty() && frequencies.bounds(*name) <= BOUNDS_FEW
+                also.is_empty() && frequencies.bounds(*name) <= BOUNDS_FEW
             }
             _ => false,
         }
