@@ -259,7 +259,7 @@ class TestSubscriptionFiles:
         write_subscriptions(path, (Subscription(str(number), "/a[") for number in range(50)))
         reported = Told()
         run_pipeline(messages, path, tmp_path / "out", spark=spark, on_bad_subscription="skip", reporter=reported)
-        assert "left out: 30 more subscriptions; twigcast check -s tells of all" in reported.lines
+        assert "left out: 30 more subscriptions; twigcast check -s lists all of them" in reported.lines
 
     def test_a_snapshot(self, spark: "SparkSession", tmp_path: Path, population: SubscriptionSet) -> None:
         messages, _ = self.files(tmp_path)
