@@ -359,6 +359,7 @@ impl Matcher {
         let expressions: Vec<_> =
             queries.iter().map(|&query| engine.parsed_expression(&mut self.parsed, query)).collect();
         let evaluator = engine.evaluator(message);
+        let mut decided = QuerySet::default();
         for (&query, expression) in queries.iter().zip(&expressions) {
             let holds = match (engine.program(query), expression) {
                 (Some(program), _) => engine.interpreter(message, &mut Payloads::default()).matches(program),
@@ -369,12 +370,13 @@ impl Matcher {
                 (None, None) => continue,
             };
             if let Ok(holds) = holds {
-                self.decisions.failures.retain(|(failed, _)| *failed != query);
+                decided.insert_growing(query);
                 if holds {
                     self.decisions.matched.insert(query);
                 }
             }
         }
+        self.decisions.failures.retain(|&(query, _)| !decided.contains(query));
     }
 
     /// Decides the queries of the batch rewriter. If not `marks`, those that it decides itself are left to it.

@@ -99,40 +99,14 @@ impl Evaluator<'_> {
     }
 
     /// Returns `true` if the pieces of the message's text are collected.
-    pub fn has_grams(&self) -> bool {
+    pub(super) fn has_grams(&self) -> bool {
         self.grams.get().is_some_and(Option::is_some)
-    }
-
-    /// Returns `true` if an expression is false at each element of the message, since a text that it requires does not
-    /// occur in the message.
-    pub fn rules_out(&self, expr: &Expr) -> bool {
-        self.grams.get().is_some_and(|grams| grams.as_ref().is_some_and(|grams| is_ruled_out(grams, expr, true)))
     }
 
     /// Returns `true` if a constant text of the query certainly does not occur in the value of an expression.
     pub(super) fn is_nowhere(&self, part: &Expr, text: &Expr, context_is_tree: bool) -> bool {
         let Some(Some(grams)) = self.grams.get() else { return false };
         matches!(part, Expr::Literal(part) if !grams.may_contain(part)) && is_of_tree(text, context_is_tree)
-    }
-}
-
-/// Is an expression false whatever its context node is? `context_is_tree`: whether that is an element, the document node or
-/// a text.
-fn is_ruled_out(grams: &Grams, expr: &Expr, context_is_tree: bool) -> bool {
-    let rules_out = |expr: &Expr| is_ruled_out(grams, expr, context_is_tree);
-    match expr {
-        Expr::And(operands) => operands.iter().any(rules_out),
-        Expr::Or(operands) | Expr::Union(operands) => operands.iter().all(rules_out),
-        Expr::Call { function: Function::Boolean, arguments } => rules_out(&arguments[0]),
-        Expr::Call { function: Function::Contains | Function::StartsWith, arguments } => {
-            matches!(&arguments[1], Expr::Literal(part) if !grams.may_contain(part))
-                && is_of_tree(&arguments[0], context_is_tree)
-        }
-        Expr::Path(path) => path
-            .steps
-            .iter()
-            .any(|step| step.predicates.iter().any(|predicate| is_ruled_out(grams, predicate, leads_to_tree(step)))),
-        _ => false,
     }
 }
 

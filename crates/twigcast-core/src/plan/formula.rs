@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::condition::is_double_slash;
 use super::operand::{Operand, Relation, ValueTest, relation};
-use super::path::leads_on_from_elements;
-use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NameTest, NodeTest, Path, PathStart, Step};
+use super::path::{leads_on_from_elements, linear_step};
+use crate::query::ast::{Axis, CompareOp, Expr, Function, LinearStep, NodeTest, Path, PathStart, Step};
 use crate::query::position::is_positional;
 
 /// A condition on an element.
@@ -246,22 +246,11 @@ impl<'q> PathPattern<'q> {
 
 /// Returns a step that leads to elements and can be decided at the element; `None` for any other step.
 fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<PatternStep<'_>> {
-    let is_positioned = step.predicates.iter().any(is_positional);
-    let test = match &step.test {
-        NodeTest::Name(test) => *test,
-        // Only elements have something below: `node()` in front of such a step is `*`, but counts differently.
-        NodeTest::Node if step.axis == Axis::Child && !is_positioned && leads_on => NameTest::Any,
-        _ => return None,
-    };
-    let descendant = match step.axis {
-        Axis::Child => after_double_slash,
-        Axis::Descendant if !is_positioned => true,
-        _ => return None,
-    };
+    let linear = linear_step(step, after_double_slash, leads_on)?;
     // Whatever the order of the predicates, those that do not count hold at each element that is selected.
     let conditions = conjunction(step.predicates.iter().filter(|predicate| !is_positional(predicate)));
-    let positional = is_positioned.then_some(step);
-    Some(PatternStep { step: LinearStep { descendant, test }, conditions, positional, source: 0..0 })
+    let positional = step.predicates.iter().any(is_positional).then_some(step);
+    Some(PatternStep { step: linear, conditions, positional, source: 0..0 })
 }
 
 /// `@a[. = 'v']` as `@a = 'v'`, and likewise for `text()` and other tests of its value.

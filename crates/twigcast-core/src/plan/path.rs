@@ -48,22 +48,29 @@ pub(super) fn trunk_of(steps: &[Step]) -> Option<Trunk> {
     (!trunk.is_empty()).then_some(trunk)
 }
 
-/// Returns the check for a step that leads to elements and can be decided at the element; `None` for any other step.
-pub(super) fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
-    let positional = step.predicates.iter().any(is_positional);
+/// Returns a step of a linear path for one that leads to elements and can be decided at the element; `None` for any other
+/// step.
+pub(super) fn linear_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<LinearStep> {
+    let is_positioned = step.predicates.iter().any(is_positional);
     let test = match &step.test {
         NodeTest::Name(test) => *test,
         // Only elements have something below: `node()` in front of such a step is `*`, but counts differently.
-        NodeTest::Node if step.axis == Axis::Child && !positional && leads_on => NameTest::Any,
+        NodeTest::Node if step.axis == Axis::Child && !is_positioned && leads_on => NameTest::Any,
         _ => return None,
     };
     let descendant = match step.axis {
         Axis::Child => after_double_slash,
-        Axis::Descendant if !positional => true,
+        Axis::Descendant if !is_positioned => true,
         _ => return None,
     };
-    let mut check = StepCheck { step: LinearStep { descendant, test }, conditions: Vec::new(), positional: None };
-    if positional {
+    Some(LinearStep { descendant, test })
+}
+
+/// Returns the check for a step that leads to elements and can be decided at the element; `None` for any other step.
+pub(super) fn element_step(step: &Step, after_double_slash: bool, leads_on: bool) -> Option<StepCheck> {
+    let linear = linear_step(step, after_double_slash, leads_on)?;
+    let mut check = StepCheck { step: linear, conditions: Vec::new(), positional: None };
+    if step.predicates.iter().any(is_positional) {
         check.positional = Some(Box::new(step.clone()));
     } else {
         check.conditions = conjuncts(&step.predicates);
